@@ -1,0 +1,159 @@
+package pawl
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// Config is how a Runner works. The zero value of every field but Consumer is a good default.
+type Config struct {
+	// Consumer names what "once" means together with a route's name: claims are kept per (consumer, route, key). It is
+	// identity, not a label: under another name everything takes effect again. Required.
+	Consumer string
+
+	// Start is where a partition without a position begins. Default: StartEarliest.
+	Start Start
+
+	// Workers is how many batches are in the database at once, over all partitions. Default: twice the CPUs, at most 16.
+	Workers int
+
+	// MaxBatch is the most records in one transaction. Batches are as large as what is waiting, up to this. Default: 2000.
+	MaxBatch int
+
+	// BatchTime is how long a transaction should take at most; batches shrink until they do. Default: 250 ms.
+	BatchTime time.Duration
+
+	// HandlerTimeout bounds one call of a handler: its context ends then. Default: 30 s.
+	HandlerTimeout time.Duration
+
+	// MaxTries is how often a record that fails for an unknown reason is tried before it is quarantined. Default: 5.
+	MaxTries int
+
+	// MaxBuffered bounds the bytes of records waiting in memory, over all partitions. Default: 64 MiB.
+	MaxBuffered int
+
+	// CommitInterval is how often offsets are committed to the source. Default: 1 s.
+	CommitInterval time.Duration
+
+	// ShutdownTimeout bounds the wait for work in flight when the runner stops or loses a partition. Default: 10 s.
+	ShutdownTimeout time.Duration
+
+	// Version names the code in the evidence. Default: the main module's version and revision.
+	Version string
+
+	// Logger gets what an operator should know. Default: slog.Default().
+	Logger *slog.Logger
+
+	// Hooks observe; they decide nothing.
+	Hooks Hooks
+
+	// Now is the clock that rows are dated by. Default: time.Now.
+	Now func() time.Time
+}
+
+// Start says where a partition that has no position yet begins.
+type Start uint8
+
+const (
+	// StartEarliest begins with the first record that the log still has.
+	StartEarliest Start = iota
+	// StartLatest begins with what is written after the first start: everything before it is passed over. Partitions that are
+	// added later start at their beginning all the same.
+	StartLatest
+)
+
+// withDefaults returns a copy with every field set.
+func (c Config) withDefaults() Config {
+	def := func(n *int, d int) {
+		if *n == 0 {
+			*n = d
+		}
+	}
+	defTime := func(n *time.Duration, d time.Duration) {
+		if *n == 0 {
+			*n = d
+		}
+	}
+	def(&c.Workers, min(2*runtime.GOMAXPROCS(0), 16))
+	def(&c.MaxBatch, 2000)
+	def(&c.MaxTries, 5)
+	def(&c.MaxBuffered, 64<<20)
+	defTime(&c.BatchTime, 250*time.Millisecond)
+	defTime(&c.HandlerTimeout, 30*time.Second)
+	defTime(&c.CommitInterval, time.Second)
+	defTime(&c.ShutdownTimeout, 10*time.Second)
+	if c.Version == "" {
+		c.Version = buildVersion()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+// validate reports everything that is wrong at once.
+func (c *Config) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Consumer == "" {
+		bad("Config.Consumer is empty: it names the scope of \"once\" and has no default")
+	}
+	if err := validName(c.Consumer); c.Consumer != "" && err != nil {
+		bad("Config.Consumer %q: %w", c.Consumer, err)
+	}
+	if c.Start > StartLatest {
+		bad("Config.Start %d is neither StartEarliest nor StartLatest", c.Start)
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Workers", int64(c.Workers)}, {"MaxBatch", int64(c.MaxBatch)}, {"MaxTries", int64(c.MaxTries)},
+		{"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
+		{"CommitInterval", int64(c.CommitInterval)}, {"ShutdownTimeout", int64(c.ShutdownTimeout)},
+	} {
+		if n.value < 0 {
+			bad("Config.%s is negative", n.name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validName accepts what is safe to print, to store and to use as a label: names are identities that people type.
+func validName(s string) error {
+	if len(s) > 200 {
+		return fmt.Errorf("%d characters long; at most 200", len(s))
+	}
+	for _, c := range s {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.:/", c) {
+			continue
+		}
+		return fmt.Errorf("character %q; use letters, digits and - _ . : /", c)
+	}
+	return nil
+}
+
+func buildVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+			v += "+" + s.Value[:12]
+		}
+	}
+	if v == "" {
+		return "unknown"
+	}
+	return v
+}

@@ -1,0 +1,291 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/pawlhq/pawl/internal/fault"
+)
+
+// step is one decision together with what is needed to reach it.
+type step[Tx any] struct {
+	Decision
+	section section[Tx]
+	at      int // index of the record within its section
+
+	// fixed marks a decision reached before the transaction: undecodable bytes, or a record that isolation has found to
+	// be the one that fails. Its handler is not called.
+	fixed bool
+	tries int // failures for an unknown reason so far
+}
+
+// decider gives the steps of one batch their outcomes, inside the transaction. It is policy only: which handler runs,
+// what its answer means, and what must be undone.
+type decider[Tx any] struct {
+	steps    []*step[Tx]
+	careful  bool // a mark before each record, so that one can be undone alone
+	timeout  time.Duration
+	maxTries int
+	classify func(error) Class
+}
+
+// Errors by which a decider tells the lane why a batch cannot be committed as it is. Everything was or will be undone.
+
+// errNeedsCare: a record must be undone alone, and there is no mark to return to.
+var errNeedsCare = errors.New("a record of the batch must be undone alone")
+
+// waitError: the record at offset must be tried again later; what comes before it can be settled now.
+type waitError struct {
+	offset int64
+	wait   time.Duration // 0: the lane's backoff
+	err    error
+}
+
+func (e *waitError) Error() string { return e.err.Error() }
+func (e *waitError) Unwrap() error { return e.err }
+
+// splitError: the batch must end before offset, because what becomes of that record depends on what comes before it.
+type splitError struct{ offset int64 }
+
+func (e *splitError) Error() string {
+	return fmt.Sprintf("the batch must end before offset %d", e.offset)
+}
+
+// batchError: a batch handler failed, and nobody knows for which record.
+type batchError struct {
+	route int
+	err   error
+}
+
+func (e *batchError) Error() string { return e.err.Error() }
+func (e *batchError) Unwrap() error { return e.err }
+
+// run is the Work.Run of the batch.
+func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
+	for _, st := range d.steps {
+		if !st.fixed {
+			st.Outcome, st.Reason, st.Cause, st.Repeat = 0, "", "", false
+			st.settleFromPrior()
+		}
+	}
+	for rest := d.steps; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Route == rest[0].Route {
+			n++
+		}
+		var err error
+		if rest[0].section.batched() {
+			err = d.runBatch(ctx, s, rest[:n])
+		} else {
+			err = d.runRecords(ctx, s, rest[:n])
+		}
+		if err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// settleFromPrior decides what needs no handler because the store has decided the key before.
+func (st *step[Tx]) settleFromPrior() {
+	p := st.Prior
+	switch {
+	case p == nil:
+	case p.Fingerprint == st.Fingerprint:
+		st.Outcome, st.Reason, st.Repeat = Duplicate, "already "+p.Outcome.String(), p.SamePosition
+	default:
+		st.conflict("the key was decided for other content (it was " + p.Outcome.String() + ")")
+	}
+}
+
+// settleFromCopy decides a later copy within the batch from what became of the first. It reports false if that does not
+// decide it: the first was set aside, and this one says something else.
+func (st *step[Tx]) settleFromCopy(first *step[Tx]) bool {
+	same := first.Fingerprint == st.Fingerprint
+	switch {
+	case first.Outcome.Claims() && same:
+		st.Outcome, st.Reason = Duplicate, "already "+first.Outcome.String()
+	case first.Outcome.Claims():
+		st.conflict(fmt.Sprintf("the key was decided for other content at offset %d", first.Record.Offset))
+	case same: // what set the first aside holds for its copy too
+		st.Outcome, st.Cause, st.Reason, st.Tries = Quarantined, first.Cause, first.Reason, first.Tries
+	default:
+		return false
+	}
+	return true
+}
+
+func (st *step[Tx]) conflict(reason string) {
+	st.Outcome, st.Cause, st.Reason = Quarantined, CauseConflict, reason
+}
+
+// runRecords calls a per-record handler for each undecided step, in order.
+func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*step[Tx]) error {
+	decided := make(map[KeyID]*step[Tx], len(steps))
+	for _, st := range steps {
+		if st.Outcome == 0 {
+			if first := decided[st.KeyID]; first == nil || !st.settleFromCopy(first) {
+				if err := d.runRecord(ctx, s, st); err != nil {
+					return err
+				}
+			}
+		}
+		if st.Outcome.Claims() {
+			decided[st.KeyID] = st
+		}
+	}
+	return nil
+}
+
+func (d *decider[Tx]) runRecord(ctx context.Context, s Session[Tx], st *step[Tx]) error {
+	if d.careful {
+		if err := s.Mark(ctx); err != nil {
+			return err
+		}
+	}
+	before := s.Statements()
+	hctx, cancel := context.WithTimeout(ctx, d.timeout)
+	err := st.section.call(hctx, s.Tx(), st.at)
+	cancel()
+	if ferr := fault.Hit(ctx, fault.Handled); ferr != nil {
+		return ferr
+	}
+	if err == nil {
+		st.Outcome = Applied
+		return nil
+	}
+
+	class := d.class(err)
+	if class == Transient || class == Misconfigured {
+		return err // no record is to blame
+	}
+	dirty := s.Statements() != before
+	if dirty && !d.careful {
+		return errNeedsCare
+	}
+	if wait := d.judge(st, class, err); wait != nil {
+		return wait
+	}
+	if dirty {
+		return s.Undo(ctx)
+	}
+	return nil
+}
+
+// runBatch calls a batch handler once, for the first copy of each undecided key.
+func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step[Tx]) error {
+	firsts := make(map[KeyID]*step[Tx], len(steps))
+	var fresh, copies []*step[Tx]
+	for _, st := range steps {
+		switch {
+		case st.Outcome != 0:
+			if st.fixed && st.Identity.Key != "" {
+				firsts[st.KeyID] = st
+			}
+		case firsts[st.KeyID] != nil:
+			copies = append(copies, st)
+		default:
+			firsts[st.KeyID] = st
+			fresh = append(fresh, st)
+		}
+	}
+	if len(fresh) > 0 {
+		if err := d.callBatch(ctx, s, fresh); err != nil {
+			return err
+		}
+	}
+	for _, st := range copies {
+		if !st.settleFromCopy(firsts[st.KeyID]) {
+			return &splitError{st.Record.Offset}
+		}
+	}
+	return nil
+}
+
+func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*step[Tx]) error {
+	at, marks := make([]int, len(fresh)), make([]error, len(fresh))
+	for i, st := range fresh {
+		at[i] = st.at
+	}
+	hctx, cancel := context.WithTimeout(ctx, d.timeout)
+	err := fresh[0].section.callBatch(hctx, s.Tx(), at, marks)
+	cancel()
+	if ferr := fault.Hit(ctx, fault.Handled); ferr != nil {
+		return ferr
+	}
+	if err != nil {
+		return &batchError{fresh[0].Route, err}
+	}
+	for i, st := range fresh {
+		if marks[i] == nil {
+			st.Outcome = Applied
+		} else {
+			d.judge(st, Unknown, marks[i])
+		}
+	}
+	return nil
+}
+
+// class is Unknown for verbs, which are decisions and not failures.
+func (d *decider[Tx]) class(err error) Class {
+	switch {
+	case errors.As(err, new(*verb)):
+		return Unknown
+	case errors.Is(err, ErrTxEnded):
+		return Misconfigured
+	}
+	return d.classify(err)
+}
+
+// judge turns what a handler returned for one record into a decision, or into a wait.
+func (d *decider[Tx]) judge(st *step[Tx], class Class, err error) *waitError {
+	var v *verb
+	if errors.As(err, &v) {
+		switch v.kind {
+		case verbIgnore:
+			st.Outcome, st.Reason = Ignored, clip(v.reason)
+		case verbStale:
+			st.Outcome, st.Reason = WasStale, clip(v.reason)
+		case verbReject:
+			st.setAside(CauseValidation, err)
+		case verbLater:
+			return &waitError{st.Record.Offset, max(v.wait, time.Millisecond), err}
+		}
+		return nil
+	}
+	switch class {
+	case Validation:
+		st.setAside(CauseValidation, err)
+	case Poison:
+		st.setAside(CausePoison, err)
+	default:
+		if st.tries++; st.tries < d.maxTries {
+			return &waitError{st.Record.Offset, 0, err}
+		}
+		st.setAside(CauseFailure, err)
+	}
+	return nil
+}
+
+func (st *step[Tx]) setAside(cause string, err error) {
+	st.Outcome, st.Cause, st.Reason, st.Tries = Quarantined, cause, clip(err.Error()), max(st.tries, 1)
+}
+
+// clip makes a reason fit for a text column: bounded, valid, without NUL.
+func clip(s string) string {
+	const most = 2000
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}

@@ -1,0 +1,153 @@
+// Package pgtest gives each test a PostgreSQL database of its own, on the server that
+// scripts/services started or that PAWL_TEST_POSTGRES names.
+//
+// Where the server is missing, a test is skipped and noted for the closing summary of
+// scripts/test; with PAWL_REQUIRE_SERVICES=1 it fails instead.
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// patience bounds each step of setting up and tearing down.
+const patience = 30 * time.Second
+
+// URL returns the connection URL of a fresh, empty database. It is dropped when the test
+// ends, together with any session still on it.
+func URL(t testing.TB) string {
+	t.Helper()
+	server := parse(t, "PAWL_TEST_POSTGRES", service(t, "postgres", "PAWL_TEST_POSTGRES"))
+	name := "pawl_t_" + randomHex(t)
+	quoted := pgx.Identifier{name}.Sanitize()
+
+	if err := admin(server, "create database "+quoted); err != nil {
+		t.Fatalf("create database of the test: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := admin(server, "drop database if exists "+quoted+" with (force)"); err != nil {
+			t.Errorf("drop database of the test: %v", err)
+		}
+	})
+	fresh := *server
+	fresh.Path = "/" + name
+	return fresh.String()
+}
+
+// Pool returns a pool on a fresh database, closed when the test ends. A connection that the
+// test never released fails it.
+func Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Open(t, URL(t))
+}
+
+// Open returns a pool on the database at rawURL, as URL or Bouncer returned it, closed when
+// the test ends and before the database is dropped.
+func Open(t testing.TB, rawURL string) *pgxpool.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), rawURL)
+	if err != nil {
+		t.Fatalf("open pool of the test: %v", err)
+	}
+	t.Cleanup(func() {
+		closed := make(chan struct{})
+		go func() {
+			defer close(closed)
+			pool.Close()
+		}()
+		select {
+		case <-closed:
+		case <-time.After(patience):
+			t.Errorf("close pool of the test: %d connections were never released", pool.Stat().AcquiredConns())
+		}
+	})
+	return pool
+}
+
+// Bouncer returns the URL by which the database at freshURL is reached through PgBouncer in
+// transaction mode. Statements are not prepared: a prepared one belongs to a session, and
+// the next transaction may get another.
+func Bouncer(t testing.TB, freshURL string) string {
+	t.Helper()
+	bouncer := parse(t, "PAWL_TEST_PGBOUNCER", service(t, "pgbouncer", "PAWL_TEST_PGBOUNCER"))
+	bouncer.Path = parse(t, "the database's URL", freshURL).Path
+	query := bouncer.Query()
+	query.Set("default_query_exec_mode", "exec")
+	bouncer.RawQuery = query.Encode()
+	return bouncer.String()
+}
+
+// service returns the value of variable, or ends the test for want of the service.
+func service(t testing.TB, name, variable string) string {
+	t.Helper()
+	if value := os.Getenv(variable); value != "" {
+		return value
+	}
+	const remedy = `run "make test", or "scripts/services up" and then eval "$(scripts/services env)"`
+	if os.Getenv("PAWL_REQUIRE_SERVICES") == "1" {
+		t.Fatalf("no %s: %s is not set; %s", name, variable, remedy)
+	}
+	noteSkip(t, name)
+	t.Skipf("no %s: %s is not set; %s", name, variable, remedy)
+	return ""
+}
+
+// noteSkip appends to the file from which scripts/test lists what was not exercised. One
+// write, because test processes share the file.
+func noteSkip(t testing.TB, name string) {
+	t.Helper()
+	path := os.Getenv("PAWL_TEST_SKIPS")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatalf("note the skipped test: %v", err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(name + "\t" + t.Name() + "\n"); err != nil {
+		t.Fatalf("note the skipped test: %v", err)
+	}
+}
+
+// admin runs one statement on the server's own database. It may run after the test's context
+// has ended, hence one of its own.
+func admin(server *url.URL, statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server.String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	_, err = conn.Exec(ctx, statement)
+	return err
+}
+
+func parse(t testing.TB, what, rawURL string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil || !strings.HasPrefix(u.Scheme, "postgres") {
+		// The text itself may hold a password.
+		t.Fatalf("%s is not a postgres:// URL", what)
+	}
+	return u
+}
+
+func randomHex(t testing.TB) string {
+	t.Helper()
+	var b [8]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		t.Fatalf("name the database of the test: %v", err)
+	}
+	return hex.EncodeToString(b[:])
+}

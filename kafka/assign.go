@@ -1,0 +1,264 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/pawlhq/pawl"
+)
+
+// assignment is one ownership of a partition; see the package comment for its states. It is the flow of the
+// pawl.Assignment that the intake sees.
+type assignment struct {
+	pawl.Assignment
+	r      *run
+	member string // the member id that it was made for
+
+	// handing is held while records are handed over, so that a Take is over before the assignment is closed. It is taken
+	// before any lock of the intake, and never by the flow: the intake may pause or rewind from inside Take.
+	handing sync.Mutex
+	next    int64 // the next record to hand over is at or after this offset
+
+	closed bool // written with handing and r.mu held, read with either
+}
+
+// offsets by topic and partition, the way the client wants them.
+type offsets = map[string]map[int32]kgo.Offset
+
+// assigned is called by the client when the group has given us partitions, before it reads them. Its ctx ends when the
+// group takes some away again: the partitions are then either revoked, or come here a second time.
+func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
+	<-r.joined
+	// What comes a second time without having been given back was never read. It starts over, as another assignment.
+	r.lose(r.pick(func(topic string, partition int32) bool {
+		_, ok := given[topic][partition]
+		return ok
+	}))
+	starts, err := r.assign(ctx, given)
+	switch {
+	case err == nil:
+		return starts, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case isMisconfigured(err):
+		r.fail(err)
+		return starts, nil // so that what we already had is given back in good order
+	case errors.Is(err, context.Canceled):
+		// The client takes this error for "leaving the group", and would never join again.
+		return nil, fmt.Errorf("assign partitions: %v", err) //nolint:errorlint // must not wrap, see above
+	}
+	return nil, fmt.Errorf("assign partitions: %w", err) // asked again soon
+}
+
+// assign makes assignments and asks the intake where to start. It returns the offsets of those that are open; on an
+// error that is not misconfigured that is none.
+func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
+	as, err := r.describe(ctx, given)
+	if err != nil {
+		return nil, err
+	}
+	asked := make([]*pawl.Assignment, len(as))
+	for i, a := range as {
+		asked[i] = &a.Assignment
+	}
+	r.register(as) // now, because the intake may use the flow before it answers
+	starts, err := r.in.Assign(ctx, asked)
+	if err == nil && len(starts) != len(as) {
+		err = fmt.Errorf("%d offsets for %d assignments", len(starts), len(as))
+	}
+	if err != nil {
+		r.lose(as) // the intake may have begun with some
+		return nil, err
+	}
+
+	out := make(offsets)
+	var outside []*assignment
+	var errs []error
+	for i, a := range as {
+		if err := r.inLog(ctx, a, starts[i]); isMisconfigured(err) {
+			outside = append(outside, a)
+			errs = append(errs, err)
+			continue
+		} else if err != nil {
+			r.lose(as)
+			return nil, err
+		}
+		a.handing.Lock()
+		a.next = starts[i]
+		a.handing.Unlock()
+		if out[a.Partition.Topic] == nil {
+			out[a.Partition.Topic] = make(map[int32]kgo.Offset)
+		}
+		// No epoch: with one, the client may find that data was lost and move the offset by itself.
+		out[a.Partition.Topic][a.Partition.Index] = kgo.NewOffset().At(starts[i]).WithEpoch(-1)
+	}
+	r.lose(outside)
+	return out, errors.Join(errs...)
+}
+
+// inLog reports an offset that the log does not have.
+func (r *run) inLog(ctx context.Context, a *assignment, start int64) error {
+	end := a.End
+	if start > end { // an open transaction holds back what is readable; the log itself may be longer
+		ends, err := listOffsets(ctx, r.cl, latest, readUncommitted, a.Partition)
+		if err != nil {
+			return err
+		}
+		end = ends[0]
+	}
+	if start >= a.Start && start <= end {
+		return nil
+	}
+	return outsideLog(a.Partition, start, a.Start, end)
+}
+
+// outsideLog is the error for a position that cannot be read from.
+func outsideLog(p pawl.Partition, position, start, end int64) error {
+	hint := "the records in between have been deleted: this consumer has lost them unless they are restored from elsewhere"
+	if position > end {
+		hint = "the log is shorter than what was read from it before: was the topic, or the cluster, restored from a backup?"
+	}
+	return &pawl.Error{
+		Op: "read " + p.String(), Class: pawl.Misconfigured,
+		Err:  fmt.Errorf("the position to read on from is %d, and the log has %d to %d", position, start, end),
+		Hint: hint + "; nothing was skipped",
+	}
+}
+
+// revoked is called by the client when partitions are to be given back: some of them, at the end of Run all, and often
+// none.
+func (r *run) revoked(ctx context.Context, cl *kgo.Client, partitions map[string][]int32) {
+	as := r.pickListed(partitions)
+	if len(as) == 0 {
+		return
+	}
+	member, _ := cl.GroupMetadata()
+	var own, foreign []*assignment
+	for _, a := range as {
+		if a.member == member {
+			own = append(own, a)
+		} else { // we were expelled since, and are back under another id: they may have an owner
+			foreign = append(foreign, a)
+		}
+	}
+	r.lose(foreign)
+	if len(own) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.drainTimeout())
+	defer cancel()
+	r.close(own)
+	r.in.Revoke(ctx, names(own))
+	r.forget(own)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closing != nil { // the rest is to leave the group, which a broker that is down must not delay
+		r.closing.Reset(leaveTimeout)
+	}
+}
+
+// lost is called by the client when the group has taken partitions away without asking.
+func (r *run) lost(_ context.Context, _ *kgo.Client, partitions map[string][]int32) {
+	r.lose(r.pickListed(partitions))
+}
+
+func (r *run) lose(as []*assignment) {
+	if len(as) == 0 {
+		return
+	}
+	r.close(as)
+	r.forget(as)
+	r.in.Lose(names(as))
+}
+
+func (r *run) register(as []*assignment) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range as {
+		topic := a.Partition.Topic
+		if r.live[topic] == nil {
+			r.live[topic] = make(map[int32]*assignment)
+		}
+		r.live[topic][a.Partition.Index] = a
+		// A pause of the client's outlives the assignment that asked for it.
+		r.cl.ResumeFetchPartitions(map[string][]int32{topic: {a.Partition.Index}})
+	}
+}
+
+// close ends the intake of assignments: when it returns, no Take is under way and none will come.
+func (r *run) close(as []*assignment) {
+	for _, a := range as {
+		a.handing.Lock()
+		r.mu.Lock()
+		a.closed = true
+		r.mu.Unlock()
+		a.handing.Unlock()
+	}
+}
+
+// forget ends assignments: when it returns, no commit for them is under way and none will be sent.
+func (r *run) forget(as []*assignment) {
+	r.commits.Lock()
+	defer r.commits.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range as {
+		if r.live[a.Partition.Topic][a.Partition.Index] == a {
+			delete(r.live[a.Partition.Topic], a.Partition.Index)
+		}
+	}
+}
+
+// find returns the assignment of a partition, or nil.
+func (r *run) find(topic string, partition int32) *assignment {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.live[topic][partition]
+}
+
+func (r *run) pick(wanted func(topic string, partition int32) bool) []*assignment {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var as []*assignment
+	for topic, partitions := range r.live {
+		for partition, a := range partitions {
+			if wanted(topic, partition) {
+				as = append(as, a)
+			}
+		}
+	}
+	sortByName(as)
+	return as
+}
+
+func sortByName(as []*assignment) {
+	slices.SortFunc(as, func(a, b *assignment) int {
+		return cmp.Or(cmp.Compare(a.Partition.Topic, b.Partition.Topic), cmp.Compare(a.Partition.Index, b.Partition.Index))
+	})
+}
+
+func (r *run) pickListed(partitions map[string][]int32) []*assignment {
+	return r.pick(func(topic string, partition int32) bool { return slices.Contains(partitions[topic], partition) })
+}
+
+func (r *run) all() []*assignment { return r.pick(func(string, int32) bool { return true }) }
+
+func names(as []*assignment) []pawl.Partition {
+	ps := make([]pawl.Partition, len(as))
+	for i, a := range as {
+		ps[i] = a.Partition
+	}
+	return ps
+}
+
+func isMisconfigured(err error) bool {
+	e, ok := errors.AsType[*pawl.Error](err)
+	return ok && e.Class == pawl.Misconfigured
+}

@@ -1,0 +1,325 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/kafka/embedded"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	topic   = "payments"
+	group   = "billing"
+	timeout = 30 * time.Second // of a wait that should take far less
+)
+
+func startBroker(t *testing.T, partitions int) *embedded.Broker {
+	t.Helper()
+	b, err := embedded.Start(embedded.Config{Topics: []embedded.Topic{{Name: topic, Partitions: partitions}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { check(t, b.Close()) })
+	return b
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func client(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	check(t, err)
+	t.Cleanup(cl.Close)
+	return cl
+}
+
+// produce writes n records to a partition, each with its number in the partition as the value.
+func produce(t *testing.T, cl *kgo.Client, partition int32, n int) {
+	t.Helper()
+	records := make([]*kgo.Record, n)
+	for i := range records {
+		records[i] = &kgo.Record{
+			Topic: topic, Partition: partition, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i),
+			Headers: []kgo.RecordHeader{{Key: "n", Value: fmt.Append(nil, i)}},
+		}
+	}
+	check(t, cl.ProduceSync(t.Context(), records...).FirstErr())
+}
+
+// committed is what the group has stored for a partition.
+func committed(t *testing.T, cl *kgo.Client, partition int32) (offset int64, metadata string) {
+	t.Helper()
+	all, err := kadm.NewClient(cl).FetchOffsets(t.Context(), group)
+	check(t, err)
+	o, ok := all.Lookup(topic, partition)
+	if !ok {
+		return -1, ""
+	}
+	return o.At, o.Metadata
+}
+
+// positions is a store of next offsets. Members may share one, and then also hear of each other's changes.
+type positions struct {
+	mu      sync.Mutex
+	next    map[int32]int64
+	changed chan struct{} // closed and replaced at each change
+}
+
+func newPositions() *positions {
+	return &positions{next: make(map[int32]int64), changed: make(chan struct{})}
+}
+
+func (s *positions) change() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// intake is a pawl.Intake that notes what it is told. Records count as settled when they are taken.
+type intake struct {
+	store *positions
+	src   *Source // if set, Revoke commits to it
+
+	onAssign func(ctx context.Context, as []*pawl.Assignment) error
+	onTake   func(a *pawl.Assignment, records []pawl.Record)
+
+	mu      sync.Mutex
+	live    map[int32]*pawl.Assignment
+	refused map[int32]bool // Assign returned an error
+	taken   map[int32][]pawl.Record
+	revoked []int32
+	lost    []int32
+	errs    []error
+}
+
+func newIntake() *intake {
+	return &intake{
+		store: newPositions(), live: make(map[int32]*pawl.Assignment), refused: make(map[int32]bool),
+		taken: make(map[int32][]pawl.Record),
+	}
+}
+
+func (in *intake) Assign(ctx context.Context, as []*pawl.Assignment) ([]int64, error) {
+	if in.onAssign != nil {
+		if err := in.onAssign(ctx, as); err != nil {
+			in.mu.Lock()
+			defer in.mu.Unlock()
+			for _, a := range as {
+				in.refused[a.Partition.Index] = true
+			}
+			return nil, err
+		}
+	}
+	defer in.store.change()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.store.mu.Lock()
+	defer in.store.mu.Unlock()
+	starts := make([]int64, len(as))
+	for i, a := range as {
+		p := a.Partition.Index
+		if in.live[p] != nil {
+			in.errs = append(in.errs, fmt.Errorf("partition %d assigned twice", p))
+		}
+		in.live[p] = a
+		starts[i] = in.store.next[p]
+	}
+	return starts, nil
+}
+
+func (in *intake) Take(p pawl.Partition, records []pawl.Record) {
+	in.mu.Lock()
+	a := in.live[p.Index]
+	if a == nil {
+		in.errs = append(in.errs, fmt.Errorf("records of partition %d, which is not assigned", p.Index))
+	}
+	in.taken[p.Index] = append(in.taken[p.Index], records...)
+	in.store.mu.Lock()
+	in.store.next[p.Index] = records[len(records)-1].Offset + 1
+	in.store.mu.Unlock()
+	in.mu.Unlock()
+	if in.onTake != nil {
+		in.onTake(a, records)
+	}
+	in.store.change()
+}
+
+func (in *intake) Revoke(ctx context.Context, ps []pawl.Partition) {
+	if in.src != nil {
+		if err := in.src.Commit(ctx, in.commits(ps)); err != nil {
+			in.mu.Lock()
+			in.errs = append(in.errs, err)
+			in.mu.Unlock()
+		}
+	}
+	in.finish(ps, &in.revoked)
+}
+
+func (in *intake) Lose(ps []pawl.Partition) { in.finish(ps, &in.lost) }
+
+func (in *intake) finish(ps []pawl.Partition, list *[]int32) {
+	defer in.store.change()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, p := range ps {
+		if in.refused[p.Index] { // a failed Assign is followed by Lose, once
+			delete(in.refused, p.Index)
+			continue
+		}
+		if in.live[p.Index] == nil {
+			in.errs = append(in.errs, fmt.Errorf("partition %d ended without being assigned", p.Index))
+		}
+		delete(in.live, p.Index)
+		*list = append(*list, p.Index)
+	}
+}
+
+func (in *intake) commits(ps []pawl.Partition) []pawl.Commit {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.store.mu.Lock()
+	defer in.store.mu.Unlock()
+	var commits []pawl.Commit
+	for _, p := range ps {
+		commits = append(commits, pawl.Commit{Assignment: in.live[p.Index], Next: in.store.next[p.Index], Metadata: "pawl"})
+	}
+	return commits
+}
+
+func (in *intake) assignment(p int32) *pawl.Assignment {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.live[p]
+}
+
+func (in *intake) assigned() []int32 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var ps []int32
+	for p := range in.live {
+		ps = append(ps, p)
+	}
+	slices.Sort(ps)
+	return ps
+}
+
+// offsets of the records taken from a partition.
+func (in *intake) offsets(p int32) []int64 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var offsets []int64
+	for _, r := range in.taken[p] {
+		offsets = append(offsets, r.Offset)
+	}
+	return offsets
+}
+
+// wait waits until ok, and looks again at each change.
+func (in *intake) wait(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(timeout)
+	for {
+		in.store.mu.Lock()
+		changed := in.store.changed
+		in.store.mu.Unlock()
+		if ok() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func (in *intake) waitTaken(t *testing.T, p int32, n int) {
+	t.Helper()
+	in.wait(t, fmt.Sprintf("%d records of partition %d", n, p), func() bool { return len(in.offsets(p)) >= n })
+}
+
+func (in *intake) verify(t *testing.T) {
+	t.Helper()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, err := range in.errs {
+		t.Error(err)
+	}
+	for p := range in.refused {
+		t.Errorf("partition %d, whose Assign failed, was not ended", p)
+	}
+}
+
+// member is a running source.
+type member struct {
+	*Source
+	in   *intake
+	stop context.CancelFunc
+	done chan error
+}
+
+func newSource(addrs []string, opts ...kgo.Opt) *Source {
+	return New(Config{
+		Brokers: addrs, Group: group, Logger: slog.New(slog.DiscardHandler),
+		Options: append([]kgo.Opt{
+			kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(50 * time.Millisecond),
+			kgo.RebalanceTimeout(15 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond),
+		}, opts...),
+	})
+}
+
+func start(t *testing.T, src *Source, in *intake) *member {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := &member{Source: src, in: in, stop: cancel, done: make(chan error, 1)}
+	go func() { m.done <- src.Run(ctx, []string{topic}, in) }()
+	t.Cleanup(func() { m.end(t); in.verify(t) })
+	return m
+}
+
+// end stops the member, if it has not ended, and returns what Run returned.
+func (m *member) end(t *testing.T) error {
+	t.Helper()
+	m.stop()
+	return m.wait(t)
+}
+
+func (m *member) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-m.done:
+		m.done <- err // for the next who asks
+		return err
+	case <-time.After(timeout):
+		t.Fatal("Run does not return")
+		return nil
+	}
+}
+
+func upTo(n int64) []int64 { return between(0, n) }
+
+func between(from, to int64) []int64 {
+	var offsets []int64
+	for o := from; o < to; o++ {
+		offsets = append(offsets, o)
+	}
+	return offsets
+}

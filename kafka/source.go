@@ -1,0 +1,218 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/pawlhq/pawl"
+)
+
+// Config is how to reach a cluster.
+type Config struct {
+	// Brokers are the addresses to begin with, host:port. Required.
+	Brokers []string
+
+	// Group is the consumer group to join. Required.
+	Group string
+
+	// Options are further options of the client: TLS, SASL, timeouts, balancers, fetch sizes, hooks. Those that would
+	// take over what Pawl itself decides (the group, topics, offsets, commits, callbacks) are refused. Every client that
+	// is made gets them: one that asks for the cluster's id, and one that reads. Default: none.
+	Options []kgo.Opt
+
+	// Logger gets the client's warnings. Default: slog.Default().
+	Logger *slog.Logger
+}
+
+// Source reads topics as a member of a consumer group.
+type Source struct {
+	cfg Config
+
+	mu      sync.Mutex
+	valid   bool // the configuration has been looked at
+	running *run // nil while Run is not running
+}
+
+var _ pawl.Source = (*Source)(nil)
+
+// New returns a source. What is wrong with the configuration is reported by [Source.Origin] and [Source.Run].
+func New(cfg Config) *Source {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Source{cfg: cfg}
+}
+
+// Origin asks the cluster for its id.
+func (s *Source) Origin(ctx context.Context) (pawl.Origin, error) {
+	cl, err := s.plainClient()
+	if err != nil {
+		return pawl.Origin{}, err
+	}
+	defer cl.Close()
+	s.mu.Lock()
+	s.valid = true
+	s.mu.Unlock()
+
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{} // none: nil would mean all
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return pawl.Origin{}, &pawl.Error{
+			Op: fmt.Sprintf("ask %v for the cluster's id", s.cfg.Brokers), Class: pawl.Transient, Err: err,
+			Hint: "is the address right, and does the broker expect TLS or a login?",
+		}
+	}
+	if resp.ClusterID == nil || *resp.ClusterID == "" {
+		return pawl.Origin{}, &pawl.Error{
+			Op: fmt.Sprintf("ask %v for the cluster's id", s.cfg.Brokers), Class: pawl.Misconfigured,
+			Err:  errors.New("the cluster has no id"),
+			Hint: "positions are kept by cluster id and topic id: a broker without them cannot be read safely",
+		}
+	}
+	return pawl.Origin{Cluster: *resp.ClusterID, Group: s.cfg.Group}, nil
+}
+
+// Run reads topics into in until ctx ends, and then leaves the group. One Run at a time.
+func (s *Source) Run(ctx context.Context, topics []string, in pawl.Intake) error {
+	if len(topics) == 0 {
+		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: errors.New("no topics")}
+	}
+	if err := s.validate(); err != nil {
+		return err
+	}
+	r := newRun(s.cfg, in)
+	if err := s.begin(r); err != nil {
+		return err
+	}
+	defer s.end()
+	return r.run(ctx, topics)
+}
+
+// validate reports what is wrong with the configuration, unless Origin has found it sound before: each look makes a
+// client, and hooks among the options see it.
+func (s *Source) validate() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.valid {
+		return nil
+	}
+	cl, err := s.plainClient()
+	if err != nil {
+		return err
+	}
+	cl.Close()
+	s.valid = true
+	return nil
+}
+
+func (s *Source) begin(r *run) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running != nil {
+		err := errors.New("this source is already running")
+		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err}
+	}
+	s.running = r
+	return nil
+}
+
+func (s *Source) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = nil
+}
+
+// Commit stores offsets with the group. It returns an error if any of them was not stored, or may not have been.
+func (s *Source) Commit(ctx context.Context, commits []pawl.Commit) error {
+	s.mu.Lock()
+	r := s.running
+	s.mu.Unlock()
+	if r == nil {
+		return nil // every assignment has ended
+	}
+	return r.commit(ctx, commits)
+}
+
+// run is one membership in the group, from Run's start to its end.
+type run struct {
+	cfg    Config
+	in     pawl.Intake
+	cl     *kgo.Client
+	joined chan struct{}      // closed when cl is set: callbacks may come before
+	stop   context.CancelFunc // ends the poll loop
+
+	// commits is held for reading while a commit is under way, and for writing to end assignments: when an assignment has
+	// ended, no commit for it is on its way any more.
+	commits sync.RWMutex
+
+	// Taken after commits and after assignment.handing, never before.
+	mu      sync.Mutex
+	live    map[string]map[int32]*assignment // not ended, by topic and partition
+	rewinds []rewind                         // asked for, not yet done
+	wake    context.CancelFunc               // interrupts the poll under way
+	err     error                            // why Run ends early
+	closing *time.Timer                      // once the group is being left: gives it up
+}
+
+func newRun(cfg Config, in pawl.Intake) *run {
+	return &run{
+		cfg: cfg, in: in, joined: make(chan struct{}), live: make(map[string]map[int32]*assignment),
+		wake: func() {}, stop: func() {},
+	}
+}
+
+// leaveTimeout bounds leaving the group, after the intake has drained.
+const leaveTimeout = 5 * time.Second
+
+func (r *run) run(ctx context.Context, topics []string) error {
+	ctx, r.stop = context.WithCancel(ctx)
+	defer r.stop()
+
+	// The client outlives ctx: when ctx ends, what was settled is committed and the group is left. abandon bounds that.
+	clientCtx, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	cl, err := kgo.NewClient(r.options(clientCtx, topics)...)
+	if err != nil {
+		return &pawl.Error{Op: "make a kafka client", Class: pawl.Misconfigured, Err: err}
+	}
+	r.cl = cl
+	close(r.joined)
+
+	r.poll(ctx)
+
+	closing := time.AfterFunc(r.drainTimeout()+leaveTimeout, abandon)
+	defer closing.Stop()
+	r.mu.Lock()
+	r.closing = closing
+	r.mu.Unlock()
+	cl.Close() // calls revoked for everything, and then leaves the group
+	r.lose(r.all())
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// fail ends Run with an error; the first one counts.
+func (r *run) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = err
+	}
+	r.stop()
+}
+
+// drainTimeout is how long the intake may take to give partitions back: less than the group waits before it expels us.
+func (r *run) drainTimeout() time.Duration {
+	limit, _ := r.cl.OptValue(kgo.RebalanceTimeout).(time.Duration)
+	return limit * 2 / 3
+}

@@ -1,0 +1,416 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/fault"
+	"github.com/pawlhq/pawl/internal/retry"
+)
+
+// lane is the serial work of one assigned partition: records wait in it in order, and one worker at a time takes a batch
+// from its head, settles it, and puts the lane back in the queue of ready lanes.
+//
+// Isolation of a failing record needs no second path: a lane only ever tries a number of records from its head, and a
+// failure changes that number (see failed).
+type lane[Tx any] struct {
+	r          *Runner[Tx]
+	assignment *Assignment
+	routes     []int // indexes of the runner's routes that read this topic
+	progress   *progress
+	ctx        context.Context // ends when work in flight must be abandoned
+	cancel     context.CancelFunc
+
+	mu     sync.Mutex
+	queue  []Record // received, not settled
+	bytes  int      // of queue
+	paused bool
+	state  laneState
+	timer  *time.Timer   // while waiting
+	idle   chan struct{} // closed when a stopped lane has no worker
+
+	// Below: of the worker that holds the lane.
+	owned    *Ownership
+	open     *openBatch[Tx] // decoded records at the head of queue
+	limit    int            // most records to try
+	until    int64          // the next batch must end before this offset; 0: no such bound
+	failing  int64          // below this offset is a record that fails its batch; 0: none is known
+	careful  int            // records still to be run with a mark each
+	failures int            // in a row
+}
+
+type laneState uint8
+
+const (
+	laneIdle    laneState = iota // nothing to do
+	laneReady                    // in the queue of ready lanes
+	laneRunning                  // a worker holds it
+	laneWaiting                  // until its timer
+	laneStopped
+)
+
+const (
+	firstLimit   = 100     // records in a lane's first batch
+	carefulLimit = 50      // records in a batch with marks: many marks in one transaction burden PostgreSQL
+	carefulFor   = 1000    // records to stay careful for after one had to be undone
+	batchBytes   = 8 << 20 // of raw records in one batch
+)
+
+func newLane[Tx any](r *Runner[Tx], a *Assignment, o *Ownership) *lane[Tx] {
+	ctx, cancel := context.WithCancel(r.workCtx)
+	return &lane[Tx]{
+		r: r, assignment: a, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o), ctx: ctx, cancel: cancel,
+		idle: make(chan struct{}), owned: o, limit: min(firstLimit, r.cfg.MaxBatch),
+	}
+}
+
+// take queues records. It does not block: a full lane asks its source to pause.
+func (l *lane[Tx]) take(records []Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == laneStopped {
+		return
+	}
+	for i := range records {
+		if l.progress.receive(records[i].Offset, records[i].Control) {
+			l.queue = append(l.queue, records[i])
+			l.bytes += records[i].size()
+		}
+	}
+	if !l.paused && l.bytes > l.r.laneBytes() {
+		l.paused = true
+		l.assignment.Flow.Pause()
+	}
+	if l.state == laneIdle && len(l.queue) > 0 {
+		l.makeReady()
+	}
+}
+
+// makeReady is called with mu held.
+func (l *lane[Tx]) makeReady() {
+	l.state = laneReady
+	l.r.ready.push(l)
+}
+
+// turn is one worker's work on the lane: try a batch, and say what is next.
+func (l *lane[Tx]) turn() {
+	l.mu.Lock()
+	if l.state != laneReady { // stopped while it waited for a worker
+		l.mu.Unlock()
+		return
+	}
+	l.state = laneRunning
+	l.mu.Unlock()
+
+	wait, err := l.try(l.ctx)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.state == laneStopped: // stop left it to this worker to say when it is done
+		close(l.idle)
+	case err != nil:
+		l.stopLocked()
+		close(l.idle)
+	case wait > 0:
+		l.state = laneWaiting
+		l.timer = time.AfterFunc(wait, l.wake)
+	case len(l.queue) > 0:
+		l.makeReady()
+	default:
+		l.state = laneIdle
+	}
+}
+
+func (l *lane[Tx]) wake() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state == laneWaiting {
+		l.makeReady()
+	}
+}
+
+// stop ends intake at once; the returned channel is closed when no worker holds the lane any more.
+func (l *lane[Tx]) stop() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stopLocked()
+	return l.idle
+}
+
+// stopped reports whether no worker holds the lane any more, for good.
+func (l *lane[Tx]) stopped() bool {
+	select {
+	case <-l.idle:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *lane[Tx]) stopLocked() {
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if l.state != laneRunning && l.state != laneStopped {
+		close(l.idle)
+	}
+	l.state = laneStopped
+	l.queue, l.bytes = nil, 0
+}
+
+// try settles a batch from the head, or says how long to wait before the next try. An error means that the lane is over.
+func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
+	if err := fault.Hit(ctx, fault.Taken); err != nil {
+		l.r.fail(err)
+		return 0, err
+	}
+	steps, n := l.head()
+	if n == 0 { // stopped meanwhile
+		return 0, context.Canceled
+	}
+	if err := fault.Hit(ctx, fault.Decoded); err != nil {
+		l.r.fail(err)
+		return 0, err
+	}
+	first, last := steps[0].Record.Offset, l.open.records[n-1].Offset
+
+	d := decider[Tx]{
+		steps: steps, careful: l.careful > 0, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
+		classify: l.r.store.Classify,
+	}
+	decisions := make([]*Decision, len(steps))
+	for i, st := range steps {
+		st.Prior = nil
+		decisions[i] = &st.Decision
+	}
+	began := time.Now()
+	err := l.r.store.Apply(ctx, l.owned, &Work[Tx]{
+		Decisions: decisions, Next: l.progress.after(last), Now: l.r.cfg.Now(), Run: d.run,
+	})
+	took := time.Since(began)
+	if err == nil {
+		l.settled(decisions, n, took)
+		return 0, nil
+	}
+	return l.failed(ctx, err, first, steps, n)
+}
+
+// settled follows a commit: progress, memory, and the size of the next batch.
+func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
+	offsets := make([]int64, n)
+	for i := range offsets {
+		offsets[i] = l.open.records[i].Offset
+	}
+	l.progress.settle(offsets, l.owned)
+	last := offsets[n-1]
+
+	full := n == l.limit
+	l.failures = 0
+	l.careful = max(l.careful-n, 0)
+	if last+1 >= l.until {
+		l.until = 0
+	}
+	if last+1 >= l.failing {
+		l.failing = 0
+	}
+	switch {
+	case took > l.r.cfg.BatchTime:
+		l.limit = max(n/2, 1)
+	case full && took < l.r.cfg.BatchTime/2:
+		l.limit = min(2*l.limit, l.r.cfg.MaxBatch)
+	}
+	if h := l.r.cfg.Hooks.Settled; h != nil {
+		h(Settled{l.assignment.Partition, l.r.routeNames, decisions, l.owned.Next, took})
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.drop(n)
+	if l.state == laneStopped {
+		return
+	}
+	for i := range n {
+		l.bytes -= l.queue[i].size()
+		l.queue[i] = Record{} // the array behind the slice must not keep the bytes
+	}
+	l.queue = l.queue[n:]
+	if l.paused && l.bytes < l.r.laneBytes()/2 {
+		l.paused = false
+		l.assignment.Flow.Resume()
+	}
+}
+
+// failed says what to try next. Nothing of the batch was committed.
+func (l *lane[Tx]) failed(ctx context.Context, err error, first int64, steps []*step[Tx], n int) (time.Duration, error) {
+	var wait *waitError
+	var split *splitError
+	var later *verb
+	class := l.class(err)
+	switch {
+	case errors.Is(err, fault.ErrCrash):
+		l.r.fail(err)
+		return 0, err
+
+	case ctx.Err() != nil: // the lane is being taken away
+		return 0, ctx.Err()
+
+	case errors.Is(err, ErrFenced), errors.Is(err, ErrStoreWentBack):
+		l.r.restart(l, err)
+		return 0, err
+
+	case errors.Is(err, errNeedsCare):
+		l.careful = carefulFor
+		return 0, nil
+
+	case errors.As(err, &split):
+		l.until = split.offset
+		return 0, nil
+
+	case errors.As(err, &wait) && wait.offset > first: // settle what comes before it
+		l.until = wait.offset
+		return 0, nil
+
+	case errors.As(err, &wait):
+		return l.backoff(err, Unknown, first, n, wait.wait), nil
+
+	case errors.As(err, &later) && later.kind == verbLater: // of a batch handler
+		return l.backoff(err, Unknown, first, n, max(later.wait, time.Millisecond)), nil
+
+	case errors.Is(err, ErrRaced), class == Transient:
+		return l.backoff(err, Transient, first, n, 0), nil
+
+	case class == Misconfigured:
+		err = &Error{
+			Op: "apply " + l.assignment.Partition.String(), Class: class, Err: err,
+			Hint: "no record is to blame, so none is skipped: fix the database or the handler, and start again",
+		}
+		l.r.fail(err)
+		return 0, err
+
+	case n > 1: // one of them fails; next time only the first half is tried
+		l.failing = l.open.records[n-1].Offset + 1
+		l.report(err, class, first, n, 0)
+		return 0, nil
+	}
+	return l.convict(err, class, first, steps), nil
+}
+
+// convict decides about a record that fails alone, though its handler gave no answer for it alone: it is tried again a
+// few times, or set aside.
+func (l *lane[Tx]) convict(err error, class Class, first int64, steps []*step[Tx]) time.Duration {
+	d := decider[Tx]{maxTries: l.r.cfg.MaxTries}
+	blamed := -1 // every route, unless it is known which
+	if b := (*batchError)(nil); errors.As(err, &b) {
+		blamed = b.route
+	}
+	for _, st := range steps {
+		if st.fixed || blamed >= 0 && st.Route != blamed {
+			continue
+		}
+		if wait := d.judge(st, class, err); wait != nil {
+			return l.backoff(err, class, first, 1, wait.wait)
+		}
+		st.fixed = true
+	}
+	return 0
+}
+
+// class is the class of a failed transaction as a whole.
+func (l *lane[Tx]) class(err error) Class {
+	d := decider[Tx]{classify: l.r.store.Classify}
+	return d.class(err)
+}
+
+// backoff reports a failure and returns how long to wait: as asked, or longer with each failure in a row.
+func (l *lane[Tx]) backoff(err error, class Class, first int64, n int, wait time.Duration) time.Duration {
+	l.failures++
+	if wait == 0 {
+		wait = retry.Delay(l.failures)
+	}
+	l.report(err, class, first, n, wait)
+	return wait
+}
+
+func (l *lane[Tx]) report(err error, class Class, first int64, n int, wait time.Duration) {
+	l.r.cfg.Logger.Warn("batch not applied", "partition", l.assignment.Partition.String(), "offset", first, "records", n,
+		"class", class.String(), "retry_in", wait, "error", err)
+	if h := l.r.cfg.Hooks.Failed; h != nil {
+		h(Failure{l.assignment.Partition, first, n, err, class, wait})
+	}
+}
+
+// openBatch is the head of a lane, decoded once however often it is tried.
+type openBatch[Tx any] struct {
+	records []Record
+	routes  [][]step[Tx] // per route that reads the topic, one step a record
+}
+
+func (b *openBatch[Tx]) drop(n int) {
+	b.records = b.records[n:]
+	for i := range b.routes {
+		b.routes[i] = b.routes[i][n:]
+	}
+}
+
+// head returns the steps to try, route by route, and how many records they are of.
+func (l *lane[Tx]) head() ([]*step[Tx], int) {
+	if l.open == nil || len(l.open.records) == 0 {
+		l.open = l.decode()
+	}
+	n := min(len(l.open.records), l.limit)
+	if l.careful > 0 {
+		n = min(n, carefulLimit)
+	}
+	if l.until > 0 {
+		n = min(n, l.open.below(l.until))
+	}
+	if l.failing > 0 {
+		n = min(n, max(l.open.below(l.failing)/2, 1))
+	}
+	steps := make([]*step[Tx], 0, n*len(l.open.routes))
+	for _, of := range l.open.routes {
+		for i := range n {
+			steps = append(steps, &of[i])
+		}
+	}
+	return steps, n
+}
+
+// below counts the records before offset, and at least one.
+func (b *openBatch[Tx]) below(offset int64) int {
+	n := 0
+	for n < len(b.records) && b.records[n].Offset < offset {
+		n++
+	}
+	return max(n, 1)
+}
+
+// decode cuts a batch from the queue. What cannot be decoded is decided here: it is quarantined with its bytes.
+func (l *lane[Tx]) decode() *openBatch[Tx] {
+	l.mu.Lock()
+	n, bytes := 0, 0
+	for n < len(l.queue) && n < l.limit && (n == 0 || bytes < batchBytes) {
+		bytes += l.queue[n].size()
+		n++
+	}
+	b := &openBatch[Tx]{records: l.queue[:n:n]}
+	l.mu.Unlock()
+
+	for _, route := range l.routes {
+		sec := l.r.routes[route].open()
+		steps := make([]step[Tx], n)
+		for i := range b.records {
+			st := &steps[i]
+			st.Route, st.Record, st.Mode, st.section, st.at = route, &b.records[i], Live, sec, i
+			if err := sec.decode(st.Record, &st.Decision); err != nil {
+				st.setAside(CausePoison, err)
+				st.fixed = true
+			}
+		}
+		b.routes = append(b.routes, steps)
+	}
+	return b
+}

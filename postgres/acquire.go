@@ -1,0 +1,51 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/fault"
+)
+
+// Acquire raises the epoch, and reads the position only after that has committed. See pawl.Store.
+func (s *Store[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
+	topic := pgtype.UUID{Bytes: p.TopicID, Valid: true}
+	now := time.Now()
+	var row int32
+	o := &pawl.Ownership{Partition: p}
+	err := s.link.exec(ctx,
+		stmt{sql: s.query["acquire_insert"], args: []any{s.consumer, topic, p.Index, p.Topic, start, now}},
+		stmt{sql: s.query["acquire_raise"], args: []any{s.consumer, topic, p.Index, s.owner, p.Topic, now}, row: func(scan func(...any) error) error {
+			return scan(&row, &o.Epoch)
+		}})
+	if err != nil {
+		return nil, fmt.Errorf("raise epoch: %w", err)
+	}
+	if err := fault.Hit(ctx, fault.Acquired); err != nil {
+		return nil, err
+	}
+	var epoch int64
+	err = s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
+		return scan(&epoch, &o.Seq, &o.Next)
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("read position: %w", err)
+	}
+	if epoch != o.Epoch {
+		return nil, pawl.ErrFenced
+	}
+	o.Row = int64(row)
+	return o, nil
+}
+
+// Release gives a partition back. See pawl.Store.
+func (s *Store[Tx]) Release(ctx context.Context, o *pawl.Ownership) error {
+	if err := s.link.exec(ctx, stmt{sql: s.query["release"], args: []any{int32(o.Row), o.Epoch}}); err != nil {
+		return fmt.Errorf("release: %w", err)
+	}
+	return fault.Hit(ctx, fault.Released)
+}

@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/fault"
+	"github.com/pawlhq/pawl/internal/retry"
+)
+
+// Apply is THE transaction: look, run, claim, quarantine, advance, commit. This is the only place that applies an effect.
+func (s *Store[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[Tx]) error {
+	if err := s.intern(ctx, w.Decisions); err != nil {
+		return err
+	}
+	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, o.Seq)
+	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard))
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer t.close(ctx)
+	if err := fault.Hit(ctx, fault.Begun); err != nil {
+		return err
+	}
+	if err := s.look(ctx, t, o, w.Decisions); err != nil {
+		return fmt.Errorf("look up decisions: %w", err)
+	}
+	if err := fault.Hit(ctx, fault.Looked); err != nil {
+		return err
+	}
+
+	if err := w.Run(ctx, t); err != nil {
+		return err
+	}
+	if err := t.intact(ctx, s.query["guard"], guard); err != nil {
+		return err
+	}
+	if err := fault.Hit(ctx, fault.Effected); err != nil {
+		return err
+	}
+
+	var seq int64
+	stmts, err := s.finish(o, w, guard, &seq)
+	if err != nil {
+		return err
+	}
+	if err := t.exec(ctx, stmts...); err != nil {
+		if errors.Is(err, fault.ErrCrash) || refused(err) {
+			return translate(err)
+		}
+		t.close(ctx) // the lock that resolve waits for may be this connection's
+		if seq, err = s.resolve(ctx, o, err); err != nil {
+			return err
+		}
+	}
+	o.Seq, o.Next = seq, max(o.Next, w.Next) // memory follows the commit
+	return nil
+}
+
+// look sets Prior from one set-based select.
+func (s *Store[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds []*pawl.Decision) error {
+	keyed := make([]*pawl.Decision, 0, len(ds))
+	var k keyColumns
+	for _, d := range ds {
+		if d.Identity.Key != "" {
+			keyed = append(keyed, d)
+			k.add(s.scopes[d.Route], d.KeyID)
+		}
+	}
+	if len(keyed) == 0 {
+		return nil
+	}
+	return t.exec(ctx, stmt{sql: s.query["look"], args: []any{k.scope, k.form, k.id}, row: func(scan func(...any) error) error {
+		var i, offset int64
+		var outcome int16
+		var row int32
+		var fp []byte
+		if err := scan(&i, &outcome, &fp, &row, &offset); err != nil {
+			return err
+		}
+		d := keyed[i-1]
+		d.Prior = &pawl.Prior{
+			Outcome: pawl.Outcome(outcome), SamePosition: int64(row) == o.Row && offset == d.Record.Offset,
+		}
+		copy(d.Prior.Fingerprint[:], fp)
+		return nil
+	}})
+}
+
+// finish is everything after the handlers, as statements that need no answer in between. The last but one proves that we
+// still own the partition; behind it comes commit.
+func (s *Store[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, seq *int64) ([]stmt, error) {
+	var decided, others, aside []*pawl.Decision
+	for _, d := range w.Decisions {
+		switch {
+		case d.Outcome == 0:
+			return nil, fmt.Errorf("offset %d has no outcome", d.Record.Offset)
+		case d.Outcome.Claims():
+			decided = append(decided, d)
+		case !d.Repeat:
+			others = append(others, d)
+			if d.Outcome == pawl.Quarantined {
+				aside = append(aside, d)
+			}
+		}
+	}
+	stmts := make([]stmt, 0, 5)
+	common := []any{int32(o.Row), s.code, w.Now}
+	if len(decided) > 0 {
+		stmts = append(stmts, stmt{sql: s.query["insert_decision"], args: append(common[:3:3], s.decisionColumns(decided)...), after: fault.Claimed})
+	}
+	if len(others) > 0 {
+		stmts = append(stmts, stmt{sql: s.query["insert_redelivery"], args: append(common[:3:3], s.redeliveryColumns(others)...)})
+	}
+	if len(aside) > 0 {
+		stmts = append(stmts, stmt{sql: s.query["insert_quarantine"], args: append(common[:3:3], s.quarantineColumns(aside)...), after: fault.Quarantined})
+	}
+	return append(stmts,
+		stmt{
+			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Seq, w.Next, w.Now, guard}, after: fault.Advanced,
+			row: func(scan func(...any) error) error { return scan(seq) },
+		},
+		stmt{sql: s.query["commit"], after: fault.Committed},
+	), nil
+}
+
+// resolve finds out whether a transaction whose answer was lost has committed. It never guesses: it waits for the lock of
+// the progress row, which the transaction holds until it is over, and compares seq.
+func (s *Store[Tx]) resolve(ctx context.Context, o *pawl.Ownership, lost error) (int64, error) {
+	if ctx.Err() != nil { // one bounded attempt, for the sake of the offset that could follow
+		var cancel context.CancelFunc
+		ctx, cancel = detached(ctx)
+		defer cancel()
+	}
+	for n := 1; ; n++ {
+		var epoch, seq, next int64
+		found := false
+		err := s.link.exec(ctx, stmt{sql: s.query["resolve"], args: []any{int32(o.Row)}, row: func(scan func(...any) error) error {
+			found = true
+			return scan(&epoch, &seq, &next)
+		}})
+		switch {
+		case err != nil:
+			select {
+			case <-ctx.Done():
+				return 0, &unresolvedError{lost}
+			case <-time.After(retry.Delay(n)):
+			}
+			continue
+		case !found, epoch < o.Epoch, epoch == o.Epoch && seq < o.Seq:
+			return 0, pawl.ErrStoreWentBack
+		case epoch > o.Epoch:
+			return 0, pawl.ErrFenced
+		case seq == o.Seq:
+			return 0, &pawl.Error{Op: "commit", Class: pawl.Transient, Err: lost}
+		}
+		return seq, nil
+	}
+}
+
+// unresolvedError: the caller's time was over before the answer could be had. The next owner reads it from the store.
+type unresolvedError struct{ err error }
+
+func (e *unresolvedError) Error() string { return "unknown whether it committed: " + e.err.Error() }
+func (e *unresolvedError) Unwrap() error { return e.err }

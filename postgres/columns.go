@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/pawlhq/pawl"
+)
+
+// Columns of the set-based statements: one array a column. An array that is null throughout is sent as null, which unnest
+// extends to the length of the others.
+
+type keyColumns struct {
+	scope []int32
+	form  []int16
+	id    []pgtype.UUID
+}
+
+func (k *keyColumns) add(scope int32, id pawl.KeyID) {
+	k.scope = append(k.scope, scope)
+	k.form = append(k.form, int16(id.Form))
+	k.id = append(k.id, uuid(id.ID))
+}
+
+func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
+
+// column collects a value per row, and whether any is there.
+type column[E any] struct {
+	all []*E
+	any bool
+}
+
+func newColumn[E any](n int) column[E] { return column[E]{all: make([]*E, 0, n)} }
+
+func (c *column[E]) add(v E, present bool) {
+	if !present {
+		c.all = append(c.all, nil)
+		return
+	}
+	c.any = true
+	c.all = append(c.all, &v)
+}
+
+func (c *column[E]) arg() any {
+	if !c.any {
+		return nil
+	}
+	return c.all
+}
+
+// decisionColumns are the arguments $4… of insert_decision, in key order.
+func (s *Store[Tx]) decisionColumns(ds []*pawl.Decision) []any {
+	slices.SortFunc(ds, func(a, b *pawl.Decision) int {
+		if a.Route != b.Route {
+			return int(s.scopes[a.Route]) - int(s.scopes[b.Route])
+		}
+		if a.KeyID.Form != b.KeyID.Form {
+			return int(a.KeyID.Form) - int(b.KeyID.Form)
+		}
+		return bytes.Compare(a.KeyID.ID[:], b.KeyID.ID[:])
+	})
+	n := len(ds)
+	var key keyColumns
+	mode, outcome := make([]int16, n), make([]int16, n)
+	fingerprint, offset, ingested := make([]pgtype.UUID, n), make([]int64, n), make([]time.Time, n)
+	readable, hasReadable := make([][]byte, n), false
+	occurred := newColumn[time.Time](n)
+	kind, streamKind, schema := newColumn[int32](n), newColumn[int32](n), newColumn[int32](n)
+	version := newColumn[int64](n)
+	stream, reason, event := newColumn[string](n), newColumn[string](n), newColumn[string](n)
+	message, correlation, causation := newColumn[string](n), newColumn[string](n), newColumn[string](n)
+	for i, d := range ds {
+		id := &d.Identity
+		key.add(s.scopes[d.Route], d.KeyID)
+		mode[i], outcome[i] = int16(d.Mode), int16(d.Outcome)
+		fingerprint[i], offset[i], ingested[i] = uuid(d.Fingerprint), d.Record.Offset, d.Record.Timestamp
+		if d.KeyID.Form == pawl.KeyHashed {
+			readable[i], hasReadable = []byte(id.Key), true
+		}
+		occurred.add(id.OccurredAt, !id.OccurredAt.IsZero())
+		kind.add(s.names.get(id.Type), id.Type != "")
+		streamKind.add(s.names.get(id.StreamType), id.StreamType != "")
+		schema.add(id.SchemaVersion, id.SchemaVersion != 0)
+		version.add(id.Version, id.Version != 0)
+		stream.add(id.Stream, id.Stream != "")
+		reason.add(storable(d.Reason), d.Reason != "")
+		event.add(id.EventID, id.EventID != "" && id.EventID != id.Key) // the key says it already
+		message.add(id.MessageID, id.MessageID != "" && id.MessageID != id.Key)
+		correlation.add(id.CorrelationID, id.CorrelationID != "")
+		causation.add(id.CausationID, id.CausationID != "")
+	}
+	var readableArg any
+	if hasReadable {
+		readableArg = readable
+	}
+	return []any{
+		key.scope, mode, key.form, key.id, readableArg, fingerprint, outcome, offset, ingested, occurred.arg(), kind.arg(),
+		streamKind.arg(), stream.arg(), version.arg(), schema.arg(), reason.arg(), event.arg(), message.arg(),
+		correlation.arg(), causation.arg(),
+	}
+}
+
+// redeliveryColumns are the arguments $4… of insert_redelivery.
+func (s *Store[Tx]) redeliveryColumns(ds []*pawl.Decision) []any {
+	n := len(ds)
+	scope, mode, offset, outcome := make([]int32, n), make([]int16, n), make([]int64, n), make([]int16, n)
+	form, ingested := newColumn[int16](n), make([]time.Time, n)
+	id, fingerprint := make([]pgtype.UUID, n), make([]pgtype.UUID, n)
+	reason := newColumn[string](n)
+	for i, d := range ds {
+		scope[i], mode[i], offset[i], outcome[i] = s.scopes[d.Route], int16(d.Mode), d.Record.Offset, int16(d.Outcome)
+		decoded := d.Identity.Key != ""
+		form.add(int16(d.KeyID.Form), decoded)
+		if decoded {
+			id[i], fingerprint[i] = uuid(d.KeyID.ID), uuid(d.Fingerprint)
+		}
+		ingested[i] = d.Record.Timestamp
+		reason.add(storable(d.Reason), d.Reason != "")
+	}
+	return []any{scope, mode, offset, outcome, form.arg(), id, fingerprint, ingested, reason.arg()}
+}
+
+// quarantineColumns are the arguments $4… of insert_quarantine.
+func (s *Store[Tx]) quarantineColumns(ds []*pawl.Decision) []any {
+	n := len(ds)
+	scope, mode, offset, epoch := make([]int32, n), make([]int16, n), make([]int64, n), make([]int32, n)
+	cause, reason, tries := make([]string, n), make([]string, n), make([]int32, n)
+	form, id, key, stream := newColumn[int16](n), make([]pgtype.UUID, n), make([][]byte, n), newColumn[string](n)
+	recordKey, value, headers, ingested := make([][]byte, n), make([][]byte, n), newColumn[string](n), make([]time.Time, n)
+	for i, d := range ds {
+		scope[i], mode[i], offset[i], epoch[i] = s.scopes[d.Route], int16(d.Mode), d.Record.Offset, d.Record.LeaderEpoch
+		cause[i], reason[i], tries[i] = d.Cause, storable(d.Reason), int32(d.Tries)
+		decoded := d.Identity.Key != ""
+		form.add(int16(d.KeyID.Form), decoded)
+		if decoded {
+			id[i], key[i] = uuid(d.KeyID.ID), []byte(d.Identity.Key)
+		}
+		stream.add(d.Identity.Stream, d.Identity.Stream != "")
+		recordKey[i], value[i] = d.Record.Key, d.Record.Value
+		headers.add(pawl.EncodeHeaders(d.Record.Headers), len(d.Record.Headers) > 0)
+		ingested[i] = d.Record.Timestamp
+	}
+	return []any{
+		scope, mode, offset, epoch, cause, reason, tries, form.arg(), id, key, stream.arg(), recordKey, value, headers.arg(), ingested,
+	}
+}
+
+// storable makes a reason fit for a text column: an error may quote any bytes.
+func storable(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
+}

@@ -1,0 +1,253 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/fault"
+)
+
+type pgxLink struct{ pool *pgxpool.Pool }
+
+func (l *pgxLink) exec(ctx context.Context, stmts ...stmt) error {
+	for _, st := range stmts {
+		rows, err := l.pool.Query(ctx, st.sql, st.args...)
+		if err != nil {
+			return err
+		}
+		if err := readPgx(rows, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readPgx(rows pgx.Rows, st stmt) error {
+	defer rows.Close()
+	for rows.Next() {
+		if st.row == nil {
+			continue
+		}
+		if err := st.row(rows.Scan); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (l *pgxLink) begin(ctx context.Context, text string) (txn[pgx.Tx], error) {
+	conn, err := l.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: text})
+	if err != nil {
+		conn.Release()
+		return nil, err
+	}
+	t := &pgxTxn{conn: conn, tx: tx}
+	t.handler.Tx = tx
+	return t, nil
+}
+
+func (l *pgxLink) script(ctx context.Context, before stmt, text string, after stmt) error {
+	return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, before.sql, before.args...); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, after.sql, after.args...)
+		return err
+	})
+}
+
+type pgxTxn struct {
+	conn    *pgxpool.Conn
+	tx      pgx.Tx
+	handler handlerTx
+	marked  int // statements when the mark was last set
+	hasMark bool
+}
+
+func (t *pgxTxn) Tx() pgx.Tx      { return &t.handler }
+func (t *pgxTxn) Statements() int { return int(t.handler.statements.Load()) }
+
+// Mark needs no round trip while nothing has been written since the last one.
+func (t *pgxTxn) Mark(ctx context.Context) error {
+	if t.hasMark && t.marked == t.Statements() {
+		return nil
+	}
+	text := control["mark"]
+	if t.hasMark {
+		text = control["move_mark"]
+	}
+	if _, err := t.tx.Exec(ctx, text); err != nil {
+		return err
+	}
+	t.hasMark, t.marked = true, t.Statements()
+	return nil
+}
+
+func (t *pgxTxn) Undo(ctx context.Context) error {
+	_, err := t.tx.Exec(ctx, control["undo"])
+	t.marked = t.Statements()
+	return err
+}
+
+// exec sends all statements as one round trip: behind a failing one the server skips the rest, commit included. With
+// faults injected they go one by one, so that there is something between them.
+func (t *pgxTxn) exec(ctx context.Context, stmts ...stmt) error {
+	if fault.Active(ctx) {
+		for _, st := range stmts {
+			rows, err := t.tx.Query(ctx, st.sql, st.args...)
+			if err != nil {
+				return err
+			}
+			if err := readPgx(rows, st); err != nil {
+				return err
+			}
+			if err := fault.Hit(ctx, st.after); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b := &pgx.Batch{}
+	for _, st := range stmts {
+		b.Queue(st.sql, st.args...)
+	}
+	results := t.conn.SendBatch(ctx, b)
+	for _, st := range stmts {
+		rows, err := results.Query()
+		if err == nil {
+			err = readPgx(rows, st)
+		}
+		if err != nil {
+			results.Close()
+			return err
+		}
+	}
+	return results.Close()
+}
+
+func (t *pgxTxn) intact(context.Context, string, string) error {
+	switch t.conn.Conn().PgConn().TxStatus() {
+	case 'T':
+		return nil // that it is still the same transaction, pawl_advance checks
+	case 'E':
+		return errWentOn
+	}
+	return pawl.ErrTxEnded
+}
+
+// errWentOn: PostgreSQL commits nothing more in this transaction.
+var errWentOn = errors.New("a statement failed and the handler went on: return the error, or undo it within a nested transaction (tx.Begin)")
+
+func (t *pgxTxn) close(ctx context.Context) {
+	if t.handler.ended.Swap(true) {
+		return
+	}
+	if t.conn.Conn().PgConn().TxStatus() != 'I' {
+		ctx, cancel := detached(ctx)
+		defer cancel()
+		t.tx.Rollback(ctx) // an error means that the connection is gone, and the transaction with it
+	}
+	t.conn.Release()
+}
+
+// handlerTx is the transaction that handlers get: it counts what they run, and cannot be ended by them.
+type handlerTx struct {
+	pgx.Tx
+	statements atomic.Int64
+	ended      atomic.Bool // a handler may have leaked it to a goroutine
+}
+
+func (t *handlerTx) use() error {
+	if t.ended.Load() {
+		return pawl.ErrTxEnded
+	}
+	t.statements.Add(1)
+	return nil
+}
+
+func (t *handlerTx) Commit(context.Context) error   { return pawl.ErrTxEnded }
+func (t *handlerTx) Rollback(context.Context) error { return pawl.ErrTxEnded }
+
+func (t *handlerTx) Begin(ctx context.Context) (pgx.Tx, error) {
+	if err := t.use(); err != nil {
+		return nil, err
+	}
+	return t.Tx.Begin(ctx)
+}
+
+func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
+	if err := t.use(); err != nil {
+		return 0, err
+	}
+	return t.Tx.CopyFrom(ctx, table, columns, src)
+}
+
+func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if err := t.use(); err != nil {
+		return endedResults{}
+	}
+	return t.Tx.SendBatch(ctx, b)
+}
+
+func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
+	if err := t.use(); err != nil {
+		return nil, err
+	}
+	return t.Tx.Prepare(ctx, name, sql)
+}
+
+func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if err := t.use(); err != nil {
+		return pgconn.CommandTag{}, err
+	}
+	return t.Tx.Exec(ctx, sql, args...)
+}
+
+func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if err := t.use(); err != nil {
+		return nil, err
+	}
+	return t.Tx.Query(ctx, sql, args...)
+}
+
+func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	if err := t.use(); err != nil {
+		return endedRow{}
+	}
+	return t.Tx.QueryRow(ctx, sql, args...)
+}
+
+// Conn and LargeObjects are ways around the counting, so their use counts as a write.
+func (t *handlerTx) Conn() *pgx.Conn {
+	t.statements.Add(1)
+	return t.Tx.Conn()
+}
+
+func (t *handlerTx) LargeObjects() pgx.LargeObjects {
+	t.statements.Add(1)
+	return t.Tx.LargeObjects()
+}
+
+type endedRow struct{}
+
+func (endedRow) Scan(...any) error { return pawl.ErrTxEnded }
+
+type endedResults struct{}
+
+func (endedResults) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, pawl.ErrTxEnded }
+func (endedResults) Query() (pgx.Rows, error)         { return nil, pawl.ErrTxEnded }
+func (endedResults) QueryRow() pgx.Row                { return endedRow{} }
+func (endedResults) Close() error                     { return pawl.ErrTxEnded }

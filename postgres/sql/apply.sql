@@ -1,0 +1,107 @@
+-- The transaction of a batch, in order. See postgres/apply.go.
+
+-- name: begin
+-- Local to the transaction, so that a pooling proxy may hand the connection to anyone afterwards. The timeouts cut off an
+-- owner that froze inside: its locks must not hold up the next one. Plans are made for the arrays at hand: a generic plan
+-- made while the table was small stays bad for ever.
+begin isolation level read committed read write;
+set local statement_timeout = '{{statement_timeout}}';
+set local idle_in_transaction_session_timeout = '{{idle_timeout}}';
+set local plan_cache_mode = force_custom_plan;
+set local pawl.guard = '{{guard}}'
+
+-- name: look
+-- What is already decided. "limit 1" keeps it one probe of the primary key per key, whatever the statistics say: a new
+-- consumer in a table full of others' decisions must not end in a scan of theirs.
+select k.i,
+       d.outcome,
+       uuid_send(d.fingerprint),
+       d.progress_id,
+       d.position_offset
+from unnest($1::integer[], $2::smallint[], $3::uuid[]) with ordinality as k (scope_id, key_form, key_id, i)
+cross join lateral (
+    select outcome, fingerprint, progress_id, position_offset
+    from pawl_decision
+    where scope_id = k.scope_id
+      and key_form = k.key_form
+      and key_id = k.key_id
+    limit 1
+) as d
+
+-- name: guard
+-- The value set by begin; anything else means that a handler ended the transaction.
+select current_setting('pawl.guard', true)
+
+-- name: insert_decision
+-- Claim and evidence in one row. No "on conflict": a key that another transaction decided meanwhile must undo this one.
+-- The arrays come in key order, so that two batches that share keys wait for each other instead of deadlocking.
+insert into pawl_decision (
+    scope_id, progress_id, code_id, mode, processed_at,
+    key_form, key_id, key, fingerprint, outcome, position_offset, ingested_at, occurred_at, type_id, stream_type_id, stream,
+    version, schema_version, reason, event_id, message_id, correlation_id, causation_id
+)
+select k.scope_id, $1::integer, $2::integer, k.mode, $3::timestamptz,
+       k.key_form, k.key_id, k.key, k.fingerprint, k.outcome, k.position_offset, k.ingested_at, k.occurred_at, k.type_id,
+       k.stream_type_id, k.stream, k.version, k.schema_version, k.reason, k.event_id, k.message_id, k.correlation_id,
+       k.causation_id
+from unnest(
+    $4::integer[], $5::smallint[], $6::smallint[], $7::uuid[], $8::bytea[], $9::uuid[], $10::smallint[], $11::bigint[],
+    $12::timestamptz[], $13::timestamptz[], $14::integer[], $15::integer[], $16::text[], $17::bigint[], $18::integer[],
+    $19::text[], $20::text[], $21::text[], $22::text[], $23::text[]
+) as k (
+    scope_id, mode, key_form, key_id, key, fingerprint, outcome, position_offset,
+    ingested_at, occurred_at, type_id, stream_type_id, stream, version, schema_version,
+    reason, event_id, message_id, correlation_id, causation_id
+)
+
+-- name: insert_redelivery
+-- The same position again writes nothing.
+insert into pawl_redelivery (
+    progress_id, code_id, processed_at,
+    scope_id, mode, position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason
+)
+select $1::integer, $2::integer, $3::timestamptz,
+       k.scope_id, k.mode, k.position_offset, k.outcome, k.key_form, k.key_id, k.fingerprint, k.ingested_at, k.reason
+from unnest(
+    $4::integer[], $5::smallint[], $6::bigint[], $7::smallint[], $8::smallint[], $9::uuid[], $10::uuid[],
+    $11::timestamptz[], $12::text[]
+) as k (scope_id, mode, position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason)
+on conflict do nothing
+
+-- name: insert_quarantine
+insert into pawl_quarantine (
+    progress_id, code_id, quarantined_at,
+    scope_id, mode, position_offset, leader_epoch, cause, reason, tries, key_form, key_id, key, stream, record_key, value,
+    headers, ingested_at
+)
+select $1::integer, $2::integer, $3::timestamptz,
+       k.scope_id, k.mode, k.position_offset, k.leader_epoch, k.cause, k.reason, k.tries, k.key_form, k.key_id, k.key,
+       k.stream, k.record_key, k.value, k.headers, k.ingested_at
+from unnest(
+    $4::integer[], $5::smallint[], $6::bigint[], $7::integer[], $8::text[], $9::text[], $10::integer[], $11::smallint[],
+    $12::uuid[], $13::bytea[], $14::text[], $15::bytea[], $16::bytea[], $17::text[], $18::timestamptz[]
+) as k (
+    scope_id, mode, position_offset, leader_epoch, cause, reason, tries, key_form, key_id, key, stream, record_key, value,
+    headers, ingested_at
+)
+on conflict do nothing
+
+-- name: advance
+-- Position and fence, last before commit. Raises PW001 (fenced), PW002 (went back), PW003 (the handler ended it).
+select pawl_advance($1::integer, $2::bigint, $3::bigint, $4::bigint, $5::timestamptz, $6::text)
+
+-- name: commit
+commit
+
+-- name: rollback
+rollback
+
+-- name: mark
+savepoint pawl_mark
+
+-- name: move_mark
+release savepoint pawl_mark;
+savepoint pawl_mark
+
+-- name: undo
+rollback to savepoint pawl_mark

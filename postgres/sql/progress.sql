@@ -1,0 +1,40 @@
+-- Ownership of partitions.
+
+-- name: acquire_insert
+-- The start is durable before the first record is read.
+insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, created_at)
+values ($1::integer, $2::uuid, $3::integer, $4::text, $5::bigint, $6::timestamptz)
+on conflict (consumer_id, topic_id, partition) do nothing
+
+-- name: acquire_raise
+-- Waits for a transaction of the old owner that holds the row; after it, none of that epoch commits. An owner that left
+-- without releasing has crashed or frozen.
+update pawl_progress
+set epoch = epoch + 1,
+    crashes = crashes + (owner is not null)::integer,
+    owner = $4::text,
+    topic = $5::text,
+    acquired_at = $6::timestamptz
+where consumer_id = $1::integer
+  and topic_id = $2::uuid
+  and partition = $3::integer
+returning id, epoch
+
+-- name: read_progress
+select epoch, seq, next_offset
+from pawl_progress
+where id = $1::integer
+
+-- name: resolve
+-- Did that transaction commit? Asked under the row's lock: a commit that waits for a standby still holds it, and would
+-- look absent to a plain select.
+select epoch, seq, next_offset
+from pawl_progress
+where id = $1::integer
+for update
+
+-- name: release
+update pawl_progress
+set owner = null
+where id = $1::integer
+  and epoch = $2::bigint

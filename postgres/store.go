@@ -1,0 +1,87 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"embed"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/sqlfile"
+)
+
+//go:embed sql/*.sql migration/*.sql
+var files embed.FS
+
+// control are the queries as written; those without table names are used from here.
+var control = sqlfile.Queries(files, "sql")
+
+// Store is a pawl.Store on PostgreSQL. Make one with New or NewSQL.
+type Store[Tx any] struct {
+	link  link[Tx]
+	query map[string]string
+	owner string // names this process in pawl_progress
+	names names
+	qual  func(string) string
+
+	// Set by Open.
+	consumer int32
+	scopes   []int32 // by route
+	code     int32
+	begin    string // with the timeouts filled in
+}
+
+// New returns a store for handlers on pgx. The pool stays the caller's.
+func New(pool *pgxpool.Pool, opts ...Option) *Store[pgx.Tx] {
+	return newStore[pgx.Tx](&pgxLink{pool}, opts)
+}
+
+// NewSQL returns a store for handlers on database/sql over any PostgreSQL driver. db stays the caller's.
+func NewSQL(db *sql.DB, opts ...Option) *Store[pawl.SQLTx] {
+	return newStore[pawl.SQLTx](&sqlLink{db}, opts)
+}
+
+// Option changes a store from its defaults.
+type Option func(*options)
+
+type options struct{ schema string }
+
+// InSchema keeps Pawl's tables in a schema of their own, which must exist. Default: the first of the search path.
+func InSchema(name string) Option { return func(o *options) { o.schema = name } }
+
+func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	s := &Store[Tx]{link: l, query: map[string]string{}, owner: rand.Text(), qual: qualifier(o.schema)}
+	for name, q := range control {
+		s.query[name] = s.qual(q)
+	}
+	return s
+}
+
+var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|advance)\b`)
+
+// qualifier puts the schema before each of Pawl's own names. The session's search path is not used for it: a pooling
+// proxy does not keep it.
+func qualifier(schema string) func(string) string {
+	if schema == "" {
+		return func(sql string) string { return sql }
+	}
+	prefix := strings.ReplaceAll(pgx.Identifier{schema}.Sanitize(), "$", "$$") + "."
+	return func(sql string) string { return ownTables.ReplaceAllString(sql, prefix+"$0") }
+}
+
+// bound is the time that housekeeping gets when the caller's context is over already.
+const bound = 5 * time.Second
+
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), bound)
+}

@@ -1,0 +1,133 @@
+package postgres_test
+
+import (
+	"context"
+	"database/sql"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/postgres"
+	"github.com/pawlhq/pawl/storetest"
+)
+
+func TestConformancePgx(t *testing.T) { storetest.Exercise(t, pgxHarness(nil)) }
+
+// In a schema of its own, every statement must name it.
+func TestConformanceInSchema(t *testing.T) {
+	storetest.Exercise(t, pgxHarness(func(t testing.TB, url string) []postgres.Option {
+		db := openSQL(t, url)
+		if _, err := db.Exec(`create schema "Pawl's own"`); err != nil {
+			t.Fatal(err)
+		}
+		// Plain reads of the suite find the tables, Pawl itself must not need the path.
+		if _, err := db.Exec(`alter database "` + dbName(t, db) + `" set search_path = public, "Pawl's own"`); err != nil {
+			t.Fatal(err)
+		}
+		return []postgres.Option{postgres.InSchema("Pawl's own")}
+	}))
+}
+
+func dbName(t testing.TB, db *sql.DB) (name string) {
+	if err := db.QueryRow(`select current_database()`).Scan(&name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func openSQL(t testing.TB, url string) *sql.DB {
+	db, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+func openPool(t testing.TB, url string) *pgxpool.Pool {
+	pool, err := pgxpool.New(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func pgxHarness(prepare func(t testing.TB, url string) []postgres.Option) storetest.Harness[pgx.Tx] {
+	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
+		url := pgtest.URL(t)
+		var opts []postgres.Option
+		if prepare != nil {
+			opts = prepare(t, url)
+		}
+		store := postgres.New(openPool(t, url), opts...)
+		return storetest.Fixture[pgx.Tx]{
+			Store:   store,
+			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, url), opts...) },
+			Migrate: store.Migrate, DB: openSQL(t, url), Rewrite: storetest.Dollar,
+		}
+	}
+	return storetest.Harness[pgx.Tx]{
+		Bare: bare,
+		Open: func(t testing.TB) storetest.Fixture[pgx.Tx] { return migrated(t, bare(t)) },
+		Exec: func(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
+			_, err := tx.Exec(ctx, storetest.Dollar(query), args...)
+			return err
+		},
+		Int: func(ctx context.Context, tx pgx.Tx, query string, args ...any) (n int64, err error) {
+			err = tx.QueryRow(ctx, storetest.Dollar(query), args...).Scan(&n)
+			return n, err
+		},
+		Enders: []func(context.Context, pgx.Tx) error{
+			func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
+			func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
+		},
+		Migrations: migrations,
+	}
+}
+
+func TestConformanceDatabaseSQL(t *testing.T) { storetest.Exercise(t, sqlHarness()) }
+
+func sqlHarness() storetest.Harness[pawl.SQLTx] {
+	bare := func(t testing.TB) storetest.Fixture[pawl.SQLTx] {
+		url := pgtest.URL(t)
+		store := postgres.NewSQL(openSQL(t, url))
+		return storetest.Fixture[pawl.SQLTx]{
+			Store:   store,
+			Second:  func(t testing.TB) pawl.Store[pawl.SQLTx] { return postgres.NewSQL(openSQL(t, url)) },
+			Migrate: store.Migrate, DB: openSQL(t, url), Rewrite: storetest.Dollar,
+		}
+	}
+	return storetest.Harness[pawl.SQLTx]{
+		Bare: bare,
+		Open: func(t testing.TB) storetest.Fixture[pawl.SQLTx] { return migrated(t, bare(t)) },
+		Exec: func(ctx context.Context, tx pawl.SQLTx, query string, args ...any) error {
+			_, err := tx.ExecContext(ctx, storetest.Dollar(query), args...)
+			return err
+		},
+		Int: func(ctx context.Context, tx pawl.SQLTx, query string, args ...any) (n int64, err error) {
+			err = tx.QueryRowContext(ctx, storetest.Dollar(query), args...).Scan(&n)
+			return n, err
+		},
+		Migrations: migrations,
+	}
+}
+
+func migrated[Tx any](t testing.TB, f storetest.Fixture[Tx]) storetest.Fixture[Tx] {
+	if err := f.Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func migrations() []string {
+	var all []string
+	for _, m := range postgres.Migrations() {
+		all = append(all, m.SQL)
+	}
+	return all
+}

@@ -1,0 +1,67 @@
+package pawl
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/pawlhq/pawl/internal/watermark"
+)
+
+// progress is how far one assignment has come: received, settled, committed. One object per assignment: a partition that
+// comes back starts a new one, so that a late result of the old assignment changes nothing.
+type progress struct {
+	mu        sync.Mutex
+	marks     *watermark.Tracker
+	stored    Ownership // as of the last commit to the store: what an offset commit may claim to follow
+	committed int64     // offset last stored with the source
+}
+
+func newProgress(o *Ownership) *progress {
+	return &progress{marks: watermark.New(o.Next), stored: *o, committed: -1}
+}
+
+// receive notes a record and reports whether it is new.
+func (p *progress) receive(offset int64, control bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.marks.Receive(offset) {
+		return false
+	}
+	if control {
+		p.marks.Settle(offset)
+	}
+	return !control
+}
+
+// after is the position that a transaction settling everything up to offset may write.
+func (p *progress) after(offset int64) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.marks.FrontierAfter(offset)
+}
+
+// settle follows a commit to the store.
+func (p *progress) settle(offsets []int64, o *Ownership) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, off := range offsets {
+		p.marks.Settle(off)
+	}
+	p.stored = *o
+}
+
+// due returns the offset to commit to the source and the signature that says what it follows; ok is false if there is
+// nothing new. The offset may be ahead of the stored position by records that carry no data, never by anything else.
+func (p *progress) due() (next int64, metadata string, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next = p.marks.Frontier()
+	return next, fmt.Sprintf("pawl/1 next=%d epoch=%d seq=%d", p.stored.Next, p.stored.Epoch, p.stored.Seq), next > p.committed
+}
+
+// commit follows an offset commit to the source.
+func (p *progress) commit(next int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.committed = max(p.committed, next)
+}

@@ -1,0 +1,139 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+)
+
+// Route joins topics to a decoder and a handler.
+type Route struct {
+	// Name is identity: claims are kept per (consumer, route, key). Under another name everything takes effect again,
+	// unless RenamedFrom says what it was called before.
+	Name string
+	// RenamedFrom is the route's earlier name; its claims are taken over.
+	RenamedFrom string
+	// Topics that are read. Several routes may read one topic; each decides for itself.
+	Topics []string
+}
+
+func (r *Route) validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("route %q: "+format, append([]any{r.Name}, args...)...))
+	}
+	if r.Name == "" {
+		bad("the name is empty")
+	} else if err := validName(r.Name); err != nil {
+		bad("name: %w", err)
+	}
+	if r.RenamedFrom == r.Name && r.Name != "" {
+		bad("renamed from itself")
+	}
+	if len(r.Topics) == 0 {
+		bad("no topics")
+	}
+	seen := map[string]bool{}
+	for _, t := range r.Topics {
+		if t == "" {
+			bad("a topic is empty")
+		}
+		if seen[t] {
+			bad("topic %q is listed twice", t)
+		}
+		seen[t] = true
+	}
+	return errors.Join(errs...)
+}
+
+// Handle registers a handler that is called for one record at a time. Its writes go through tx; what it returns is
+// described at the verbs ([Ignore], [Stale], [Reject], [Later]). What is wrong with a registration is reported by Run.
+func Handle[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(ctx context.Context, tx Tx, e Envelope[T]) error) {
+	r.register(route, dec == nil || h == nil, func() section[Tx] { return &records[Tx, T]{envelopes[T]{dec: dec}, h} })
+}
+
+// HandleBatch registers a handler that is called for many records at once: for effects that are written as a set. Each
+// Key is in a batch once, and the records of a stream are in order. An error undoes the whole batch, which is then tried
+// in halves until the record that fails is alone.
+func HandleBatch[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(ctx context.Context, tx Tx, b *Batch[T]) error) {
+	r.register(route, dec == nil || h == nil, func() section[Tx] { return &batches[Tx, T]{envelopes[T]{dec: dec}, h} })
+}
+
+// section is the part of a batch that belongs to one route, with the body's type erased. It holds decoded envelopes by
+// index.
+type section[Tx any] interface {
+	// decode adds a record and fills d from it, or returns why it cannot be decoded.
+	decode(rec *Record, d *Decision) error
+	// batched reports which of the two calls below applies.
+	batched() bool
+	call(ctx context.Context, tx Tx, i int) error
+	callBatch(ctx context.Context, tx Tx, at []int, marks []error) error
+}
+
+// envelopes are what a section has decoded.
+type envelopes[T any] struct {
+	dec Decoder[T]
+	all []Envelope[T]
+}
+
+func (s *envelopes[T]) decode(rec *Record, d *Decision) (err error) {
+	s.all = append(s.all, Envelope[T]{})
+	defer recoverAs(&err)
+	got, err := s.dec.Decode(NewMeta(rec), rec.Value)
+	if err != nil {
+		return err
+	}
+	if err := got.Identity.validate(); err != nil {
+		return err
+	}
+	d.Identity, d.Fingerprint, d.KeyID = got.Identity, got.Fingerprint, NewKeyID(got.Identity.Key)
+	s.all[len(s.all)-1] = Envelope[T]{Identity: got.Identity, Mode: d.Mode, Headers: rec.Headers, Body: got.Body}
+	return nil
+}
+
+type records[Tx, T any] struct {
+	envelopes[T]
+	h func(context.Context, Tx, Envelope[T]) error
+}
+
+func (s *records[Tx, T]) batched() bool { return false }
+
+func (s *records[Tx, T]) call(ctx context.Context, tx Tx, i int) (err error) {
+	defer recoverAs(&err)
+	return s.h(ctx, tx, s.all[i])
+}
+
+func (s *records[Tx, T]) callBatch(context.Context, Tx, []int, []error) error {
+	panic("pawl: a per-record route has no batch call")
+}
+
+type batches[Tx, T any] struct {
+	envelopes[T]
+	h func(context.Context, Tx, *Batch[T]) error
+}
+
+func (s *batches[Tx, T]) batched() bool { return true }
+
+func (s *batches[Tx, T]) call(context.Context, Tx, int) error {
+	panic("pawl: a batch route has no per-record call")
+}
+
+func (s *batches[Tx, T]) callBatch(ctx context.Context, tx Tx, at []int, marks []error) (err error) {
+	defer recoverAs(&err)
+	return s.h(ctx, tx, &Batch[T]{all: s.all, at: at, marks: marks})
+}
+
+// panicError is a panic of user code, kept as an error so that it ends one record and not the process.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+func recoverAs(err *error) {
+	if v := recover(); v != nil {
+		*err = &panicError{v, debug.Stack()}
+	}
+}

@@ -1,0 +1,395 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/fault"
+	"github.com/pawlhq/pawl/internal/retry"
+)
+
+// Runner takes records from a Source, settles them through a Store, and commits offsets behind it.
+type Runner[Tx any] struct {
+	store  Store[Tx]
+	source Source
+	cfg    Config
+	errs   []error // of registration
+
+	routes     []boundRoute[Tx]
+	routeNames []string
+	byTopic    map[string][]int
+
+	ready   *readyQueue[Tx]
+	workCtx context.Context // ends when work in flight must be abandoned: later than Run's own
+	stop    context.CancelCauseFunc
+
+	mu    sync.Mutex
+	lanes map[Partition]*lane[Tx] // the current assignments
+	work  sync.WaitGroup          // workers, restarts
+
+	commits sync.Mutex // one offset commit at a time, so that an older one does not overtake a newer
+}
+
+type boundRoute[Tx any] struct {
+	Route
+	open func() section[Tx]
+}
+
+// NewRunner joins a store to a source. Register routes with [Handle] and [HandleBatch], then call Run. What is wrong with
+// cfg or a route is reported by Run, all of it at once.
+func NewRunner[Tx any](store Store[Tx], source Source, cfg Config) *Runner[Tx] {
+	return &Runner[Tx]{store: store, source: source, cfg: cfg.withDefaults(), byTopic: map[string][]int{}}
+}
+
+func (r *Runner[Tx]) register(route Route, incomplete bool, open func() section[Tx]) {
+	if err := route.validate(); err != nil {
+		r.errs = append(r.errs, err)
+	}
+	if incomplete {
+		r.errs = append(r.errs, fmt.Errorf("route %q: decoder or handler is nil", route.Name))
+	}
+	if slices.Contains(r.routeNames, route.Name) {
+		r.errs = append(r.errs, fmt.Errorf("route %q is registered twice: a name is the scope of its claims", route.Name))
+	}
+	for _, t := range route.Topics {
+		r.byTopic[t] = append(r.byTopic[t], len(r.routes))
+	}
+	r.routes = append(r.routes, boundRoute[Tx]{route, open})
+	r.routeNames = append(r.routeNames, route.Name)
+}
+
+// Run works until ctx ends or something stops it that waiting would not mend, and returns nil in the first case. It can
+// be called once.
+//
+// When ctx ends, reading stops first; batches in flight get Config.ShutdownTimeout to commit; then offsets are committed
+// and partitions given back.
+func (r *Runner[Tx]) Run(ctx context.Context) error {
+	errs := append([]error{r.cfg.validate()}, r.errs...)
+	if len(r.routes) == 0 {
+		errs = append(errs, errors.New("no route is registered"))
+	}
+	if r.workCtx != nil {
+		errs = append(errs, errors.New("Run was called before"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if err := r.bind(ctx); err != nil {
+		return err
+	}
+
+	readCtx, stop := context.WithCancelCause(ctx)
+	workCtx, abandon := context.WithCancel(context.WithoutCancel(ctx)) // work outlives ctx, until the drain is over
+	r.workCtx, r.stop = workCtx, stop
+	r.lanes = map[Partition]*lane[Tx]{}
+	r.ready = newReadyQueue[Tx]()
+	for range r.cfg.Workers {
+		r.work.Go(r.worker)
+	}
+	r.work.Go(func() { r.commitLoop(readCtx) })
+
+	topics := make([]string, 0, len(r.byTopic))
+	for t := range r.byTopic {
+		topics = append(topics, t)
+	}
+	slices.Sort(topics)
+	err := r.source.Run(readCtx, topics, (*intake[Tx])(r))
+
+	stop(context.Canceled)
+	abandon()
+	r.loseAll()
+	r.ready.close()
+	r.work.Wait()
+	if cause := context.Cause(readCtx); ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// bind introduces this consumer to the store.
+func (r *Runner[Tx]) bind(ctx context.Context) error {
+	origin, err := r.source.Origin(ctx)
+	if err != nil {
+		return fmt.Errorf("ask the source who it is: %w", err)
+	}
+	b := Binding{
+		Consumer: r.cfg.Consumer, Cluster: origin.Cluster, Group: origin.Group, Version: r.cfg.Version,
+		HandlerTimeout: r.cfg.HandlerTimeout,
+	}
+	for _, rt := range r.routes {
+		b.Routes = append(b.Routes, RouteName{rt.Name, rt.RenamedFrom})
+	}
+	if err := r.store.Open(ctx, b); err != nil {
+		return fmt.Errorf("open store: %w", err)
+	}
+	return nil
+}
+
+// fail stops the runner for a reason that waiting would not mend.
+func (r *Runner[Tx]) fail(err error) { r.stop(err) }
+
+func (r *Runner[Tx]) worker() {
+	for {
+		l := r.ready.pop()
+		if l == nil {
+			return
+		}
+		l.turn()
+	}
+}
+
+// laneBytes is one lane's share of the memory for records that wait.
+func (r *Runner[Tx]) laneBytes() int {
+	r.mu.Lock()
+	n := len(r.lanes)
+	r.mu.Unlock()
+	return max(r.cfg.MaxBuffered/max(n, 1), 64<<10)
+}
+
+// intake is the Runner as its Source sees it.
+type intake[Tx any] Runner[Tx]
+
+// Assign takes the fence of each partition separately, and starts its lane where the store says.
+func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, error) {
+	r := (*Runner[Tx])(in)
+	ctx, cancel := r.reach(ctx)
+	defer cancel()
+	starts := make([]int64, len(as))
+	for i, a := range as {
+		start := a.Start
+		if r.cfg.Start == StartLatest {
+			start = a.End
+		}
+		o, err := r.store.Acquire(ctx, a.Partition, start)
+		if err != nil {
+			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
+		}
+		l := newLane(r, a, o)
+		r.mu.Lock()
+		r.lanes[a.Partition] = l
+		r.mu.Unlock()
+		starts[i] = o.Next
+		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", o.Epoch, "next", o.Next)
+	}
+	return starts, nil
+}
+
+// reach joins the context of a callback of the source with the runner's own, so that injected faults and the end of the
+// runner reach it too.
+func (r *Runner[Tx]) reach(ctx context.Context) (context.Context, context.CancelFunc) {
+	joined, cancel := context.WithCancel(r.workCtx)
+	unhook := context.AfterFunc(ctx, cancel)
+	return joined, func() { unhook(); cancel() }
+}
+
+func (in *intake[Tx]) Take(p Partition, records []Record) {
+	in.mu.Lock()
+	l := in.lanes[p]
+	in.mu.Unlock()
+	if l != nil {
+		l.take(records)
+	}
+}
+
+// Revoke: stop, drain with a bound, commit, release.
+func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
+	r := (*Runner[Tx])(in)
+	if len(ps) == 0 || fault.Hit(r.workCtx, fault.Revoking) != nil {
+		return
+	}
+	ended := r.detach(ps)
+	r.drain(ended)
+	if fault.Hit(r.workCtx, fault.Drained) != nil {
+		return
+	}
+	// The callback's context may have ended already, on shutdown; what is settled is committed all the same, within a bound.
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(r.workCtx), r.cfg.ShutdownTimeout)
+	defer cancel()
+	if err := r.commit(bounded, ended); err != nil {
+		r.cfg.Logger.Warn("offsets not committed on revoke: the store's position stands", "error", err)
+	}
+	for _, l := range ended {
+		if !l.stopped() {
+			continue // a handler that does not return has it still
+		}
+		l.cancel()
+		if err := r.store.Release(bounded, l.owned); err != nil {
+			r.cfg.Logger.Warn("partition not released", "partition", l.assignment.Partition.String(), "error", err)
+		}
+	}
+}
+
+// drain stops lanes and waits for the batches in flight: first for them to commit, then, cancelled, for them to return.
+func (r *Runner[Tx]) drain(lanes []*lane[Tx]) {
+	timeout := time.NewTimer(r.cfg.ShutdownTimeout)
+	defer timeout.Stop()
+	cancelled := false
+	for _, l := range lanes {
+		for done := l.stop(); ; {
+			select {
+			case <-done:
+			case <-timeout.C:
+				for _, late := range lanes {
+					late.cancel()
+				}
+				timeout.Reset(r.cfg.ShutdownTimeout)
+				if cancelled {
+					r.cfg.Logger.Error("a handler does not return although its context ended: its partition is given up without it")
+					return
+				}
+				cancelled = true
+				r.cfg.Logger.Warn("work in flight cancelled: the next owner does it again", "partition",
+					l.assignment.Partition.String(), "after", r.cfg.ShutdownTimeout)
+				continue
+			}
+			break
+		}
+	}
+}
+
+// Lose: another member may own these already. Work in flight is abandoned (the fence stops what cannot be), and nothing
+// is committed.
+func (in *intake[Tx]) Lose(ps []Partition) {
+	r := (*Runner[Tx])(in)
+	for _, l := range r.detach(ps) {
+		l.cancel()
+		l.stop()
+	}
+}
+
+// loseAll ends what the source has left assigned, after an error that ended it early.
+func (r *Runner[Tx]) loseAll() {
+	r.mu.Lock()
+	var left []Partition
+	for p := range r.lanes {
+		left = append(left, p)
+	}
+	r.mu.Unlock()
+	(*intake[Tx])(r).Lose(left)
+}
+
+// detach removes lanes from the current assignments: nothing is taken for them any more.
+func (r *Runner[Tx]) detach(ps []Partition) []*lane[Tx] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var ended []*lane[Tx]
+	for _, p := range ps {
+		if l := r.lanes[p]; l != nil {
+			delete(r.lanes, p)
+			ended = append(ended, l)
+		}
+	}
+	return ended
+}
+
+// restart takes a partition anew after the store refused its owner. Everything of the old ownership is dropped. It gives
+// up once the partition has been taken away: then another member is its owner.
+func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
+	p := old.assignment.Partition
+	log := r.cfg.Logger.Warn
+	if errors.Is(cause, ErrStoreWentBack) {
+		log = r.cfg.Logger.Error
+	}
+	log("partition restarts from the store's position", "partition", p.String(), "cause", cause)
+	if h := r.cfg.Hooks.Restarted; h != nil {
+		h(p, cause)
+	}
+	r.work.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case <-old.ctx.Done():
+				return
+			case <-time.After(retry.Delay(n)):
+			}
+			if !r.current(old) {
+				return
+			}
+			o, err := r.store.Acquire(old.ctx, p, old.assignment.Start)
+			if err != nil {
+				r.cfg.Logger.Warn("partition not taken anew", "partition", p.String(), "error", err)
+				continue
+			}
+			old.assignment.Flow.Rewind(o.Next, func() {
+				l := newLane(r, old.assignment, o)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				if r.lanes[p] == old {
+					r.lanes[p] = l
+				}
+			})
+			return
+		}
+	})
+}
+
+func (r *Runner[Tx]) current(l *lane[Tx]) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lanes[l.assignment.Partition] == l
+}
+
+// commitLoop stores offsets with the source by time.
+func (r *Runner[Tx]) commitLoop(ctx context.Context) {
+	tick := time.NewTicker(r.cfg.CommitInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		r.mu.Lock()
+		lanes := make([]*lane[Tx], 0, len(r.lanes))
+		for _, l := range r.lanes {
+			lanes = append(lanes, l)
+		}
+		r.mu.Unlock()
+		if err := r.commit(ctx, lanes); err != nil && ctx.Err() == nil {
+			if errors.Is(err, fault.ErrCrash) {
+				r.fail(err)
+				return
+			}
+			r.cfg.Logger.Warn("offsets not committed: tried again later, the store's position stands", "error", err)
+		}
+	}
+}
+
+// commit stores what is settled with the source. The store has it already: this offset may lag, and never leads.
+func (r *Runner[Tx]) commit(ctx context.Context, lanes []*lane[Tx]) error {
+	r.commits.Lock()
+	defer r.commits.Unlock()
+	var commits []Commit
+	var of []*lane[Tx]
+	for _, l := range lanes {
+		if next, metadata, ok := l.progress.due(); ok {
+			commits = append(commits, Commit{l.assignment, next, metadata})
+			of = append(of, l)
+		}
+	}
+	if len(commits) == 0 {
+		return nil
+	}
+	if err := fault.Hit(ctx, fault.Settled); err != nil {
+		return err
+	}
+	if err := r.source.Commit(ctx, commits); err != nil {
+		return err
+	}
+	if err := fault.Hit(ctx, fault.OffsetStored); err != nil {
+		return err
+	}
+	for i, l := range of {
+		l.progress.commit(commits[i].Next)
+	}
+	if h := r.cfg.Hooks.Committed; h != nil {
+		h(commits)
+	}
+	return nil
+}

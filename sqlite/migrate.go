@@ -1,0 +1,76 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/fault"
+	"github.com/pawlhq/pawl/internal/sqlfile"
+)
+
+// Migration is one step of the schema. Once released it never changes.
+type Migration = sqlfile.Migration
+
+// Migrations returns every step, in order, to read or to print. There is no way down: a database that was migrated too far
+// is restored.
+func Migrations() []Migration { return sqlfile.Migrations(files, "migration") }
+
+// Migrate brings the schema up to date, each step in a transaction of its own. Steps that are there already are passed
+// over, so that several processes may migrate at once.
+func (s *Store) Migrate(ctx context.Context) error {
+	for _, m := range Migrations() {
+		if err := s.migrate(ctx, m); err != nil {
+			return fmt.Errorf("migrate to %d (%s): %w", m.Version, m.Name, err)
+		}
+		if err := fault.Hit(ctx, fault.MigrationStep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) migrate(ctx context.Context, m Migration) error {
+	return s.write(ctx, func(tx *transaction) error {
+		if _, err := tx.ExecContext(ctx, query("create_schema_table")); err != nil {
+			return err
+		}
+		var version int
+		if err := tx.QueryRowContext(ctx, query("schema_version")).Scan(&version); err != nil || version >= m.Version {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, query("record_migration"), m.Version, m.Name, time.Now().UnixMicro())
+		return err
+	})
+}
+
+// checkSchema refuses a database that this code does not know how to use.
+func checkSchema(ctx context.Context, tx *transaction) error {
+	var there, version int
+	if err := tx.QueryRowContext(ctx, query("has_schema")).Scan(&there); err != nil {
+		return err
+	}
+	if there > 0 {
+		if err := tx.QueryRowContext(ctx, query("schema_version")).Scan(&version); err != nil {
+			return err
+		}
+	}
+	want := len(Migrations())
+	switch {
+	case version == 0:
+		return &pawl.Error{Op: "open store", Class: pawl.Misconfigured, Err: errors.New("the database has no pawl tables"),
+			Hint: "run Migrate once, before the first start"}
+	case version < want:
+		return &pawl.Error{Op: "open store", Class: pawl.Misconfigured,
+			Err: fmt.Errorf("the schema is at version %d, this code needs %d", version, want), Hint: "run Migrate"}
+	case version > want:
+		return &pawl.Error{Op: "open store", Class: pawl.Misconfigured,
+			Err: fmt.Errorf("the schema is at version %d, this code knows %d", version, want), Hint: "run a newer version of the code"}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/fault"
+)
+
+// Acquire takes a partition: it raises the epoch, commits, and only then reads the position, so that nothing an earlier
+// owner commits can be missed.
+func (s *Store) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
+	b, err := s.boundOrError()
+	if err != nil {
+		return nil, err
+	}
+	o := &pawl.Ownership{Partition: p}
+	err = s.write(ctx, func(tx *transaction) error {
+		args := []any{
+			sql.Named("consumer", b.consumer), sql.Named("topic_id", p.TopicID[:]), sql.Named("partition", p.Index),
+			sql.Named("topic", p.Topic), sql.Named("start", start), sql.Named("owner", s.owner),
+			sql.Named("now", time.Now().UnixMicro()),
+		}
+		if _, err := tx.ExecContext(ctx, query("acquire_insert"), args...); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, query("acquire_raise"), args...).Scan(&o.Row, &o.Epoch)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("acquire %s: %w", p, err)
+	}
+	if err := fault.Hit(ctx, fault.Acquired); err != nil {
+		return nil, err
+	}
+	at, err := s.readProgress(ctx, o.Row)
+	if err != nil {
+		return nil, fmt.Errorf("acquire %s: read position: %w", p, err)
+	}
+	o.Seq, o.Next = at.seq, at.next
+	return o, nil
+}
+
+// Release gives a partition back, unless another owner has taken it.
+func (s *Store) Release(ctx context.Context, o *pawl.Ownership) error {
+	err := s.write(ctx, func(tx *transaction) error {
+		_, err := tx.ExecContext(ctx, query("release"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("release %s: %w", o.Partition, err)
+	}
+	return fault.Hit(ctx, fault.Released)
+}
+
+// progress is what a progress row says.
+type progress struct {
+	epoch, seq, next int64
+}
+
+// readProgress reads on the writer connection: what it sees is committed, and nothing of this store's is under way.
+func (s *Store) readProgress(ctx context.Context, row int64) (progress, error) {
+	return scanProgress(s.writer.QueryRowContext(ctx, query("read_progress"), row))
+}
+
+func scanProgress(row *sql.Row) (at progress, err error) {
+	err = row.Scan(&at.epoch, &at.seq, &at.next)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = fmt.Errorf("%w: the progress row is gone", pawl.ErrStoreWentBack)
+	}
+	return at, err
+}

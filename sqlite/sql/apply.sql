@@ -1,0 +1,76 @@
+-- The transaction of a batch, in order. See sqlite/apply.go. A row between "each" and "end" stands once for each record.
+
+-- name: look
+-- What is already decided. "cross join" keeps it one probe of the primary key per key, never the other way round.
+select d.scope_id,
+       d.key_form,
+       d.key_id,
+       d.outcome,
+       d.fingerprint,
+       d.progress_id,
+       d.position_offset
+from (values /* each */ (?, ?, ?) /* end */) as k
+cross join pawl_decision as d
+where d.scope_id = k.column1
+  and d.key_form = k.column2
+  and d.key_id = k.column3
+
+-- name: insert_decision
+-- Claim and evidence in one row. No "on conflict": a key that is decided already must undo this transaction.
+insert into pawl_decision (
+    scope_id, progress_id, code_id, mode, processed_at,
+    key_form, key_id, key, fingerprint, outcome, position_offset, ingested_at, occurred_at, type_id, stream_type_id, stream,
+    version, schema_version, reason, event_id, message_id, correlation_id, causation_id
+)
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+
+-- name: insert_redelivery
+-- The same position again writes nothing.
+insert into pawl_redelivery (
+    scope_id, progress_id, code_id, mode, processed_at,
+    position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason
+)
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+on conflict (scope_id, progress_id, position_offset) do nothing
+
+-- name: insert_quarantine
+-- The same position again writes nothing.
+insert into pawl_quarantine (
+    scope_id, progress_id, code_id, mode, quarantined_at,
+    position_offset, leader_epoch, cause, reason, tries, key_form, key_id, key, stream, record_key, value, headers,
+    ingested_at
+)
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+on conflict (scope_id, progress_id, position_offset) do nothing
+
+-- name: advance
+-- Position and fence, last before commit. No row comes back to an owner that was overtaken, or that has seen more than is
+-- here.
+update pawl_progress
+set next_offset = max(next_offset, :next),
+    seq = seq + 1,
+    crashes = 0,
+    advanced_at = :now
+where id = :id
+  and epoch = :epoch
+  and seq >= :seq
+returning seq
+
+-- name: find_name
+select id
+from pawl_name
+where name = ?
+
+-- name: insert_name
+insert into pawl_name (name)
+values (?)
+returning id
+
+-- name: mark
+savepoint pawl_mark
+
+-- name: undo
+rollback to savepoint pawl_mark
+
+-- name: unmark
+release savepoint pawl_mark

@@ -1,0 +1,32 @@
+-- Ownership of partitions.
+
+-- name: acquire_insert
+-- The start is durable before the first record is read.
+insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, created_at)
+values (:consumer, :topic_id, :partition, :topic, :start, :now)
+on conflict (consumer_id, topic_id, partition) do nothing
+
+-- name: acquire_raise
+-- After this commit, no transaction of an earlier epoch commits. An owner that left without releasing has crashed or
+-- frozen.
+update pawl_progress
+set epoch = epoch + 1,
+    crashes = crashes + (owner is not null),
+    owner = :owner,
+    topic = :topic,
+    acquired_at = :now
+where consumer_id = :consumer
+  and topic_id = :topic_id
+  and partition = :partition
+returning id, epoch
+
+-- name: read_progress
+select epoch, seq, next_offset
+from pawl_progress
+where id = ?
+
+-- name: release
+update pawl_progress
+set owner = null
+where id = :id
+  and epoch = :epoch

@@ -1,0 +1,82 @@
+package sqlite_test
+
+import (
+	"context"
+	"database/sql"
+	"path/filepath"
+	"testing"
+
+	"go.uber.org/goleak"
+	_ "modernc.org/sqlite"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/sqlite"
+	"github.com/pawlhq/pawl/storetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestStore(t *testing.T) {
+	storetest.Exercise(t, storetest.Harness[pawl.SQLTx]{
+		Open: func(t testing.TB) storetest.Fixture[pawl.SQLTx] {
+			f := bare(t)
+			if err := f.Migrate(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return f
+		},
+		Bare: bare,
+		Exec: func(ctx context.Context, tx pawl.SQLTx, query string, args ...any) error {
+			_, err := tx.ExecContext(ctx, query, args...)
+			return err
+		},
+		Int: func(ctx context.Context, tx pawl.SQLTx, query string, args ...any) (n int64, err error) {
+			err = tx.QueryRowContext(ctx, query, args...).Scan(&n)
+			return n, err
+		},
+		Migrations: func() (all []string) {
+			for _, m := range sqlite.Migrations() {
+				all = append(all, m.SQL)
+			}
+			return all
+		},
+		Serial: true,
+	})
+}
+
+// bare is a store on a file of its own, without tables.
+func bare(t testing.TB) storetest.Fixture[pawl.SQLTx] {
+	file := filepath.Join(t.TempDir(), "test.db")
+	s := open(t, file)
+	return storetest.Fixture[pawl.SQLTx]{
+		Store:   s,
+		Second:  func(t testing.TB) pawl.Store[pawl.SQLTx] { return open(t, file) },
+		Migrate: s.Migrate,
+		DB:      beside(t, file),
+	}
+}
+
+func open(t testing.TB, dsn string) *sqlite.Store {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), dsn)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// beside is a handle of the program's own on the file.
+func beside(t testing.TB, file string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", file+"?_pragma=busy_timeout(5000)&_pragma=foreign_keys(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}

@@ -1,0 +1,101 @@
+package pawl
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Store keeps claims, evidence, quarantine and positions in the database of the effects, and applies a batch atomically.
+// Tx is the transaction type its handlers write through. The suite in storetest is the contract in executable form; what
+// follows is the same in words.
+//
+// An implementation is safe for concurrent use, except that one Ownership is used by one call at a time.
+type Store[Tx any] interface {
+	// Open binds a consumer to this database before anything else is called. It refuses: a schema that is not migrated, a
+	// consumer name bound to another cluster or group, and settings under which a commit may be lost.
+	Open(ctx context.Context, b Binding) error
+
+	// Acquire takes a partition by raising its epoch, and returns the position to read from. From then on no transaction of an
+	// earlier owner commits. A partition without a position gets start, durably, before Acquire returns.
+	Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error)
+
+	// Apply settles a batch in one transaction:
+	//
+	//  1. look up what is already decided for the keys of w.Decisions, and set their Prior;
+	//  2. call w.Run, which runs handlers in the transaction and gives every decision its Outcome;
+	//  3. insert one row per decision (claim and evidence in one), the later copies, and the quarantined records;
+	//  4. last, advance the position to w.Next while proving that o's epoch is current and that the database has not gone
+	//     back behind what o has seen; then commit.
+	//
+	// On nil everything is durable, and o has moved on. On any error nothing is: the transaction was rolled back, or was
+	// found not to have committed. Where the answer to COMMIT is lost, Apply finds out under the lock of the progress row
+	// before it returns. The errors that matter to the caller: ErrFenced, ErrStoreWentBack, ErrRaced, and whatever w.Run
+	// returned; Classify tells the rest apart.
+	Apply(ctx context.Context, o *Ownership, w *Work[Tx]) error
+
+	// Release gives a partition back in good order. Releasing what another owner has taken meanwhile is not an error.
+	Release(ctx context.Context, o *Ownership) error
+
+	// Classify says what an error of this store's driver means, whether it came from Apply or through a handler.
+	Classify(err error) Class
+}
+
+// Binding is who is working: it names the scope of "once" (consumer and route) and what evidence says about the worker.
+type Binding struct {
+	Consumer string
+	Cluster  string // Kafka's cluster id
+	Group    string // the consumer group
+	Routes   []RouteName
+	Version  string // of the code, for the evidence
+
+	// HandlerTimeout bounds how long a handler may leave a transaction idle: the store cuts off an owner that froze inside
+	// one, so that its locks do not hold up the next owner.
+	HandlerTimeout time.Duration
+}
+
+// RouteName is a route's name and, where it was renamed, its earlier one.
+type RouteName struct {
+	Name        string
+	RenamedFrom string
+}
+
+// Ownership is the right to a partition: the epoch proves it, Seq is the last commit this owner has seen.
+type Ownership struct {
+	Partition Partition
+	Row       int64 // the store's own name for (consumer, partition)
+	Epoch     int64
+	Seq       int64
+	Next      int64 // the position: every offset below it is settled
+}
+
+// Work is one batch on its way into a transaction.
+type Work[Tx any] struct {
+	Decisions []*Decision
+	Next      int64     // the position once this batch is settled
+	Now       time.Time // the time to write wherever a row says when
+
+	// Run is called once, inside the transaction, after Prior has been set. It gives every decision an Outcome. An error
+	// undoes the transaction and is returned by Apply as it is.
+	Run func(ctx context.Context, s Session[Tx]) error
+}
+
+// Session is the inside of an open transaction.
+type Session[Tx any] interface {
+	// Tx is what handlers get. They cannot end it: Commit and Rollback refuse with ErrTxEnded.
+	Tx() Tx
+	// Statements counts what has been run through Tx so far. Unchanged means that there is nothing to undo.
+	Statements() int
+	// Mark starts (or moves) a point to return to; Undo returns to it.
+	Mark(ctx context.Context) error
+	Undo(ctx context.Context) error
+}
+
+// SQLTx is the transaction of handlers on database/sql: the four methods that *sql.Tx, sqlc's DBTX, gorm's ConnPool and
+// ent's ExecQuerier have in common, and neither Commit nor Rollback.
+type SQLTx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	PrepareContext(ctx context.Context, query string) (*sql.Stmt, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}

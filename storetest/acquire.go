@@ -1,0 +1,117 @@
+package storetest
+
+import (
+	"testing"
+
+	"github.com/pawlhq/pawl"
+)
+
+func acquireTests[Tx any]() []test[Tx] {
+	return []test[Tx]{
+		{"a partition without a position gets the start, durably", acquireStart[Tx]},
+		{"each acquire raises the epoch and reads the position", acquireRaises[Tx]},
+		{"partitions and topics made anew have positions of their own", acquireApart[Tx]},
+		{"owners that do not give back are counted until one advances", acquireCountsCrashes[Tx]},
+		{"releasing is for the current owner only", releaseByStaleOwner[Tx]},
+		{"releasing twice is not an error", releaseTwice[Tx]},
+	}
+}
+
+func acquireStart[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	if o := c.acquire(partition(0), 42); o.Next != 42 || o.Seq != 0 || o.Partition != partition(0) {
+		t.Errorf("ownership: %+v, want the start 42 and nothing seen", o)
+	}
+	w.wantInt(42, `select next_offset from pawl_progress`)
+	if o := w.another(binding()).acquire(partition(0), 7); o.Next != 42 {
+		t.Errorf("next owner: %+v, want the position 42, not its own start", o)
+	}
+}
+
+func acquireRaises[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	first := one.acquire(partition(0), 0)
+	one.apply(first, record(partition(0), 0, "k", "v"))
+	second := two.acquire(partition(0), 0)
+	if second.Epoch <= first.Epoch || second.Next != 1 || second.Seq != first.Seq || second.Row != first.Row {
+		t.Errorf("second owner %+v, after %+v", second, first)
+	}
+	if third := one.acquire(partition(0), 0); third.Epoch <= second.Epoch {
+		t.Errorf("third owner %+v, after %+v", third, second)
+	}
+}
+
+func acquireApart[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	one := c.acquire(partition(0), 0)
+	c.apply(one, record(partition(0), 9, "k", "v"))
+	anew := partition(0)
+	anew.TopicID[0]++
+	for _, p := range []pawl.Partition{partition(1), anew} {
+		o := c.acquire(p, 3)
+		if o.Next != 3 || o.Row == one.Row {
+			t.Errorf("%+v: %+v, want a position of its own", p, o)
+		}
+	}
+	c.apply(one, record(partition(0), 10, "more", "v"))
+	w.wantInt(3, `select count(*) from pawl_progress`)
+}
+
+func acquireCountsCrashes[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	crashes := func(want int64, when string) {
+		t.Helper()
+		if got := w.int(`select crashes from pawl_progress`); got != want {
+			t.Errorf("%s: %d crashes, want %d", when, got, want)
+		}
+	}
+	one.acquire(partition(0), 0)
+	crashes(0, "first owner")
+	two.acquire(partition(0), 0)
+	crashes(1, "taken from an owner that did not give back")
+	o := one.acquire(partition(0), 0)
+	crashes(2, "and again")
+	if err := one.store.Release(w.ctx, o); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+	o = two.acquire(partition(0), 0)
+	crashes(2, "after a release without an advance")
+	two.apply(o, record(partition(0), 0, "k", "v"))
+	crashes(0, "after an advance")
+	if err := two.store.Release(w.ctx, o); err != nil {
+		t.Fatalf("release: %v", err)
+	}
+	one.acquire(partition(0), 0)
+	crashes(0, "after a release")
+}
+
+func releaseByStaleOwner[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	stale := one.acquire(partition(0), 0)
+	current := two.acquire(partition(0), 0)
+	if err := one.store.Release(w.ctx, stale); err != nil {
+		t.Errorf("release of what another has taken: %v", err)
+	}
+	w.wantInt(1, `select count(*) from pawl_progress where owner is not null`)
+	two.apply(current, record(partition(0), 0, "k", "v"))
+	if err := two.store.Release(w.ctx, current); err != nil {
+		t.Errorf("release: %v", err)
+	}
+	w.wantInt(1, `select count(*) from pawl_progress where owner is null`)
+}
+
+func releaseTwice[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	for range 2 {
+		if err := c.store.Release(w.ctx, o); err != nil {
+			t.Errorf("release: %v", err)
+		}
+	}
+}
