@@ -16,9 +16,6 @@ type Config struct {
 	// identity, not a label: under another name everything takes effect again. Required.
 	Consumer string
 
-	// Start is where a partition without a position begins. Default: StartEarliest.
-	Start Start
-
 	// Workers is how many batches are in the database at once, over all partitions. Default: twice the CPUs, at most 16.
 	Workers int
 
@@ -55,17 +52,6 @@ type Config struct {
 	// Now is the clock that rows are dated by. Default: time.Now.
 	Now func() time.Time
 }
-
-// Start says where a partition that has no position yet begins.
-type Start uint8
-
-const (
-	// StartEarliest begins with the first record that the log still has.
-	StartEarliest Start = iota
-	// StartLatest begins with what is written after the first start: everything before it is passed over. Partitions that are
-	// added later start at their beginning all the same.
-	StartLatest
-)
 
 // withDefaults returns a copy with every field set.
 func (c Config) withDefaults() Config {
@@ -108,9 +94,6 @@ func (c *Config) validate() error {
 	}
 	if err := validName(c.Consumer); c.Consumer != "" && err != nil {
 		bad("Config.Consumer %q: %w", c.Consumer, err)
-	}
-	if c.Start > StartLatest {
-		bad("Config.Start %d is neither StartEarliest nor StartLatest", c.Start)
 	}
 	for _, n := range []struct {
 		name  string

@@ -187,13 +187,19 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 		decisions[i] = &st.Decision
 	}
 	began := time.Now()
-	err := l.r.store.Apply(ctx, l.owned, &Work[Tx]{
+	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.
+	bounded, cancel := context.WithTimeout(ctx, 2*l.r.cfg.HandlerTimeout)
+	defer cancel()
+	err := l.r.store.Apply(bounded, l.owned, &Work[Tx]{
 		Decisions: decisions, Next: l.progress.after(last), Now: l.r.cfg.Now(), Run: d.run,
 	})
 	took := time.Since(began)
 	if err == nil {
 		l.settled(decisions, n, took)
 		return 0, nil
+	}
+	if took > l.r.cfg.BatchTime {
+		l.limit = max(n/2, 1)
 	}
 	return l.failed(ctx, err, first, steps, n)
 }

@@ -163,11 +163,7 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 	defer cancel()
 	starts := make([]int64, len(as))
 	for i, a := range as {
-		start := a.Start
-		if r.cfg.Start == StartLatest {
-			start = a.End
-		}
-		o, err := r.store.Acquire(ctx, a.Partition, start)
+		o, err := r.store.Acquire(ctx, a.Partition, a.Start) // without a position: from the first record there is
 		if err != nil {
 			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
 		}
@@ -322,6 +318,7 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 				defer r.mu.Unlock()
 				if r.lanes[p] == old {
 					r.lanes[p] = l
+					old.assignment.Flow.Resume() // the old lane may have been full
 				}
 			})
 			return

@@ -24,7 +24,8 @@ type Origin struct {
 // Intake is what a Source feeds: the runner. A source calls Take for a partition only between Assign and the Revoke or
 // Lose that ends it, never concurrently for one partition, with offsets that ascend (gaps are normal).
 type Intake interface {
-	// Assign announces partitions and returns the offset to start each from.
+	// Assign announces partitions and returns the offset to start each from. After an error the source calls Lose for all of
+	// them.
 	Assign(ctx context.Context, as []*Assignment) ([]int64, error)
 	// Take hands over records. It does not block: when a lane is full it asks for a pause through Assignment.Flow.
 	Take(p Partition, records []Record)

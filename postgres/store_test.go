@@ -17,6 +17,24 @@ import (
 
 func TestConformancePgx(t *testing.T) { storetest.Exercise(t, pgxHarness(nil)) }
 
+// Behind a proxy that hands each transaction to another session, nothing may rest on the session.
+func TestConformanceThroughPgBouncer(t *testing.T) {
+	h := pgxHarness(nil)
+	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
+		direct := pgtest.URL(t)
+		proxied := pgtest.Bouncer(t, direct)
+		store := postgres.New(openPool(t, proxied))
+		return storetest.Fixture[pgx.Tx]{
+			Store:   store,
+			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, proxied)) },
+			Migrate: store.Migrate, DB: openSQL(t, direct), Rewrite: storetest.Dollar,
+		}
+	}
+	h.Bare = bare
+	h.Open = func(t testing.TB) storetest.Fixture[pgx.Tx] { return migrated(t, bare(t)) }
+	storetest.Exercise(t, h)
+}
+
 // In a schema of its own, every statement must name it.
 func TestConformanceInSchema(t *testing.T) {
 	storetest.Exercise(t, pgxHarness(func(t testing.TB, url string) []postgres.Option {

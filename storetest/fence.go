@@ -91,7 +91,7 @@ func (c *client[Tx]) checkHandOver(err error, old, next *pawl.Ownership, fenced 
 
 // Acquire starts when everything is written and nothing committed: it must not read a position that then changes.
 func fenceHandOver[Tx any](t *testing.T, h Harness[Tx]) {
-	for _, at := range []fault.Point{fault.Begun, fault.Looked, fault.Effected, fault.Claimed, fault.Quarantined, fault.Advanced} {
+	for _, at := range []fault.Point{fault.Begun, fault.Looked, fault.Effected, fault.Claimed, fault.Advanced} {
 		t.Run(string(at), func(t *testing.T) {
 			w := newWorld(t, h)
 			one, two := w.client(binding()), w.another(binding())

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/pprof"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// consumer is the name that claims are kept under.
+const consumer = "bench"
+
+// contender is one way to get the records into the database.
+type contender struct {
+	name     string
+	share    int // it gets 1/share of the records: rates are compared, and the slow ones need not take minutes
+	run      func(ctx context.Context, t *task, w *stopwatch) error
+	check    func(w want) []count
+	table    string // its projection
+	fromLog  bool   // it reads the log
+	copyOf   bool   // it writes what a run of Pawl has written
+	describe string
+}
+
+var contenders = []contender{
+	{name: "classic-1", share: 20, run: runClassic1, check: checkClassic, table: "case_projection", fromLog: true,
+		describe: "transaction per record, one worker"},
+	{name: "classic-N", share: 10, run: runClassicN, check: checkClassic, table: "case_projection", fromLog: true,
+		describe: fmt.Sprintf("transaction per record, %d workers", partitions)},
+	{name: "pawl-record", share: 5, run: runPawlRecord, check: checkPawl, table: "case_projection", fromLog: true,
+		describe: "pawl.Handle, two statements per record"},
+	{name: "pawl-batch", share: 1, run: runPawlBatch, check: checkPawl, table: "case_projection", fromLog: true,
+		describe: "pawl.HandleBatch, one statement per batch"},
+	{name: "copy", share: 1, run: runCopy1, check: checkCopy, table: "copy_projection", copyOf: true,
+		describe: "COPY of Pawl's rows, one connection"},
+	{name: "copy-2", share: 1, run: runCopy2, check: checkCopy, table: "copy_projection", copyOf: true,
+		describe: "COPY of Pawl's rows, two connections"},
+}
+
+func find(name string) (*contender, bool) {
+	for i := range contenders {
+		if contenders[i].name == name {
+			return &contenders[i], true
+		}
+	}
+	return nil, false
+}
+
+// task is what a contender's process is asked to do.
+type task struct {
+	Contender string
+	Postgres  string // URL
+	Brokers   []string
+	BrokerPID int
+	Topic     string
+	Group     string
+	Records   int
+	Workers   int    // 0: the default of Pawl
+	Profile   string // file for a CPU profile; empty: none
+}
+
+// runTask runs a contender in a process of its own: its CPU and memory are then its own, and no run inherits a heap from
+// the one before.
+func runTask(ctx context.Context, t *task) (figures, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return figures{}, err
+	}
+	spec, err := json.Marshal(t)
+	if err != nil {
+		return figures{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, self, asContender, string(spec))
+	cmd.Stderr = os.Stderr
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	stdin, err := cmd.StdinPipe() // open as long as we live
+	if err != nil {
+		return figures{}, err
+	}
+	defer stdin.Close()
+	if err := cmd.Run(); err != nil {
+		return figures{}, fmt.Errorf("%s: %w", t.Contender, err)
+	}
+	var f figures
+	if err := json.Unmarshal(out.Bytes(), &f); err != nil {
+		return figures{}, fmt.Errorf("%s: read its figures: %w", t.Contender, err)
+	}
+	return f, nil
+}
+
+// serveTask is the other side of runTask.
+func serveTask(ctx context.Context, spec string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		cancel(errors.New("the process that started this one is gone"))
+	}()
+	var t task
+	if err := json.Unmarshal([]byte(spec), &t); err != nil {
+		return err
+	}
+	c, ok := find(t.Contender)
+	if !ok {
+		return fmt.Errorf("no contender %q", t.Contender)
+	}
+	w, err := newStopwatch(ctx, &t)
+	if err != nil {
+		return err
+	}
+	defer w.db.Close(context.WithoutCancel(ctx))
+	if t.Profile != "" {
+		f, err := os.Create(t.Profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+	}
+	err = c.run(ctx, &t, w)
+	pprof.StopCPUProfile()
+	if err != nil {
+		return err
+	}
+	f, err := w.figures()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(f)
+}
+
+func (w *stopwatch) finished() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func openPool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error) {
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.MaxConns = int32(conns)
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+func cores() float64 { return float64(runtime.NumCPU()) }

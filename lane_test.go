@@ -1,0 +1,120 @@
+package pawl
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// gateStore is a store without a database: Apply waits for its gate. It is for what the engine does around a store.
+type gateStore struct{ gate chan struct{} }
+
+func (s *gateStore) Open(context.Context, Binding) error { return nil }
+func (s *gateStore) Acquire(_ context.Context, p Partition, start int64) (*Ownership, error) {
+	return &Ownership{Partition: p, Next: start}, nil
+}
+func (s *gateStore) Release(context.Context, *Ownership) error { return nil }
+func (s *gateStore) Classify(error) Class                      { return Unknown }
+func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error {
+	select {
+	case <-s.gate:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	for _, d := range w.Decisions {
+		d.Outcome = Applied
+	}
+	o.Seq++
+	o.Next = w.Next
+	return nil
+}
+
+// noteFlow records what it was asked.
+type noteFlow struct {
+	mu     sync.Mutex
+	asked  []string
+	paused bool
+}
+
+func (f *noteFlow) Pause()               { f.note("pause", true) }
+func (f *noteFlow) Resume()              { f.note("resume", false) }
+func (f *noteFlow) Rewind(int64, func()) {}
+func (f *noteFlow) note(s string, paused bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked, f.paused = append(f.asked, s), paused
+}
+
+func (f *noteFlow) is(paused bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.paused == paused
+}
+
+// handSource gives the test the intake, and lets it play the source.
+type handSource struct {
+	in   chan Intake
+	stop chan struct{}
+}
+
+func (s *handSource) Origin(context.Context) (Origin, error) { return Origin{"c", "g"}, nil }
+func (s *handSource) Commit(context.Context, []Commit) error { return nil }
+func (s *handSource) Run(ctx context.Context, _ []string, in Intake) error {
+	s.in <- in
+	<-s.stop
+	<-ctx.Done()
+	return nil
+}
+
+type keyByOffset struct{}
+
+func (keyByOffset) Decode(m Meta, _ []byte) (Decoded[int], error) {
+	return Decoded[int]{Identity: Identity{Key: m.PositionKey()}}, nil
+}
+
+// A lane whose records take more than its share of memory pauses its source, and resumes it once half is free.
+func TestAFullLanePausesItsSource(t *testing.T) {
+	store := &gateStore{gate: make(chan struct{})}
+	source := &handSource{in: make(chan Intake), stop: make(chan struct{})}
+	r := NewRunner[int](store, source, Config{
+		Consumer: "c", MaxBuffered: 1 << 20, MaxBatch: 100, Logger: slog.New(slog.DiscardHandler),
+	})
+	Handle(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int](keyByOffset{}), func(context.Context, int, Envelope[int]) error { return nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	in := <-source.in
+	flow := &noteFlow{}
+	p := Partition{Topic: "t"}
+	if _, err := in.Assign(ctx, []*Assignment{{Partition: p, Flow: flow}}); err != nil {
+		t.Fatal(err)
+	}
+	value := make([]byte, 10_000)
+	for o := int64(0); flow.is(false); o++ {
+		if o > 200 {
+			t.Fatal("2 MB are waiting and the source was not paused")
+		}
+		in.Take(p, []Record{{Partition: p, Offset: o, Value: value}})
+	}
+	for range 1000 {
+		select {
+		case store.gate <- struct{}{}:
+		case <-time.After(time.Millisecond):
+		}
+		if flow.is(false) {
+			break
+		}
+	}
+	if want := []string{"pause", "resume"}; !slices.Equal(flow.asked, want) {
+		t.Errorf("the source was asked to %v, want %v", flow.asked, want)
+	}
+	close(store.gate)
+	cancel()
+	close(source.stop)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
