@@ -14,7 +14,9 @@ import (
 
 func TestEachKeyTakesEffectOnce(t *testing.T) {
 	store, db := openStore(t)
-	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error { return apply(ctx, tx, e.Body) }
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		return apply(ctx, tx, e.Body)
+	}
 	one, two := pawltest.JSON(payment{ID: "1", Amount: 5}), pawltest.JSON(payment{ID: "2", Amount: 7})
 	pawltest.Run(t, store, payments(), h, one, two, one).Want(pawl.Applied, pawl.Applied, pawl.Duplicate)
 	pawltest.Run(t, store, payments(), h, two, one).Want(pawl.Duplicate, pawl.Duplicate)
@@ -25,7 +27,9 @@ func TestEachKeyTakesEffectOnce(t *testing.T) {
 
 func TestOtherContentUnderTheSameKeyIsAConflict(t *testing.T) {
 	store, db := openStore(t)
-	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error { return apply(ctx, tx, e.Body) }
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		return apply(ctx, tx, e.Body)
+	}
 	one, other := pawltest.JSON(payment{ID: "1", Amount: 5}), pawltest.JSON(payment{ID: "1", Amount: 6})
 	near := pawltest.Run(t, store, payments(), h, one, other).Want(pawl.Applied, pawl.Quarantined)
 	far := pawltest.Run(t, store, payments(), h, other).Want(pawl.Quarantined)
@@ -112,7 +116,9 @@ func TestABrokenConstraintIsQuarantinedAndTheRestApplied(t *testing.T) {
 	if _, err := db.Exec(`create unique index one_of_each on effect (amount)`); err != nil {
 		t.Fatal(err)
 	}
-	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error { return apply(ctx, tx, e.Body) }
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		return apply(ctx, tx, e.Body)
+	}
 	r := pawltest.Run(t, store, payments(), h,
 		pawltest.JSON(payment{ID: "1", Amount: 1}), pawltest.JSON(payment{ID: "2", Amount: 1}), pawltest.JSON(payment{ID: "3", Amount: 3}),
 	).Want(pawl.Applied, pawl.Quarantined, pawl.Applied)
@@ -123,7 +129,9 @@ func TestABrokenConstraintIsQuarantinedAndTheRestApplied(t *testing.T) {
 
 func TestPoisonIsQuarantinedWithItsBytes(t *testing.T) {
 	store, db := openStore(t)
-	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error { return apply(ctx, tx, e.Body) }
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		return apply(ctx, tx, e.Body)
+	}
 	pawltest.Run(t, store, payments(), h,
 		pawltest.Bytes([]byte("\xff not json")), pawltest.JSON(payment{Amount: 1}), pawltest.JSON(payment{ID: "1"}),
 	).Want(pawl.Quarantined, pawl.Quarantined, pawl.Applied)

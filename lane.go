@@ -39,6 +39,8 @@ type lane[Tx any] struct {
 	failing  int64          // below this offset is a record that fails its batch; 0: none is known
 	careful  int            // records still to be run with a mark each
 	failures int            // in a row
+	calm     int            // batches to settle before limit may grow again
+	patience int            // what calm was last set to
 }
 
 type laneState uint8
@@ -179,7 +181,7 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 
 	d := decider[Tx]{
 		steps: steps, careful: l.careful > 0, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		classify: l.r.store.Classify,
+		classify: l.r.bound.Classify,
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -190,16 +192,13 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.
 	bounded, cancel := context.WithTimeout(ctx, 2*l.r.cfg.HandlerTimeout)
 	defer cancel()
-	err := l.r.store.Apply(bounded, l.owned, &Work[Tx]{
+	err := l.r.bound.Apply(bounded, l.owned, &Work[Tx]{
 		Decisions: decisions, Next: l.progress.after(last), Now: l.r.cfg.Now(), Run: d.run,
 	})
 	took := time.Since(began)
 	if err == nil {
 		l.settled(decisions, n, took)
 		return 0, nil
-	}
-	if took > l.r.cfg.BatchTime {
-		l.limit = max(n/2, 1)
 	}
 	return l.failed(ctx, err, first, steps, n)
 }
@@ -225,6 +224,8 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	switch {
 	case took > l.r.cfg.BatchTime:
 		l.limit = max(n/2, 1)
+	case l.calm > 0:
+		l.calm--
 	case full && took < l.r.cfg.BatchTime/2:
 		l.limit = min(2*l.limit, l.r.cfg.MaxBatch)
 	}
@@ -286,6 +287,7 @@ func (l *lane[Tx]) failed(ctx context.Context, err error, first int64, steps []*
 		return l.backoff(err, Unknown, first, n, max(later.wait, time.Millisecond)), nil
 
 	case errors.Is(err, ErrRaced), class == Transient:
+		l.shrink(n)
 		return l.backoff(err, Transient, first, n, 0), nil
 
 	case class == Misconfigured:
@@ -302,6 +304,15 @@ func (l *lane[Tx]) failed(ctx context.Context, err error, first int64, steps []*
 		return 0, nil
 	}
 	return l.convict(err, class, first, steps), nil
+}
+
+// shrink follows a transaction that got into another's way: a deadlock, a key that both decided, a lock not had in time. A
+// smaller one holds fewer locks for a shorter time; at one record it holds what a consumer without batches would. It grows
+// again only after a while that doubles with each such failure.
+func (l *lane[Tx]) shrink(n int) {
+	l.limit = max(n/4, 1)
+	l.patience = min(max(2*l.patience, 32), 4096)
+	l.calm = l.patience
 }
 
 // convict decides about a record that fails alone, though its handler gave no answer for it alone: it is tried again a
@@ -326,7 +337,7 @@ func (l *lane[Tx]) convict(err error, class Class, first int64, steps []*step[Tx
 
 // class is the class of a failed transaction as a whole.
 func (l *lane[Tx]) class(err error) Class {
-	d := decider[Tx]{classify: l.r.store.Classify}
+	d := decider[Tx]{classify: l.r.bound.Classify}
 	return d.class(err)
 }
 

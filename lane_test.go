@@ -12,7 +12,7 @@ import (
 // gateStore is a store without a database: Apply waits for its gate. It is for what the engine does around a store.
 type gateStore struct{ gate chan struct{} }
 
-func (s *gateStore) Open(context.Context, Binding) error { return nil }
+func (s *gateStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
 func (s *gateStore) Acquire(_ context.Context, p Partition, start int64) (*Ownership, error) {
 	return &Ownership{Partition: p, Next: start}, nil
 }

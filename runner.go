@@ -15,6 +15,7 @@ import (
 // Runner takes records from a Source, settles them through a Store, and commits offsets behind it.
 type Runner[Tx any] struct {
 	store  Store[Tx]
+	bound  BoundStore[Tx] // set by Run
 	source Source
 	cfg    Config
 	errs   []error // of registration
@@ -79,6 +80,9 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 		return err
 	}
 	if err := r.bind(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
 		return err
 	}
 
@@ -126,7 +130,7 @@ func (r *Runner[Tx]) bind(ctx context.Context) error {
 	for _, rt := range r.routes {
 		b.Routes = append(b.Routes, RouteName{rt.Name, rt.RenamedFrom})
 	}
-	if err := r.store.Open(ctx, b); err != nil {
+	if r.bound, err = r.store.Open(ctx, b); err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
 	return nil
@@ -163,7 +167,7 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 	defer cancel()
 	starts := make([]int64, len(as))
 	for i, a := range as {
-		o, err := r.store.Acquire(ctx, a.Partition, a.Start) // without a position: from the first record there is
+		o, err := r.bound.Acquire(ctx, a.Partition, a.Start) // without a position: from the first record there is
 		if err != nil {
 			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
 		}
@@ -216,7 +220,7 @@ func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
 			continue // a handler that does not return has it still
 		}
 		l.cancel()
-		if err := r.store.Release(bounded, l.owned); err != nil {
+		if err := r.bound.Release(bounded, l.owned); err != nil {
 			r.cfg.Logger.Warn("partition not released", "partition", l.assignment.Partition.String(), "error", err)
 		}
 	}
@@ -307,7 +311,7 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 			if !r.current(old) {
 				return
 			}
-			o, err := r.store.Acquire(old.ctx, p, old.assignment.Start)
+			o, err := r.bound.Acquire(old.ctx, p, old.assignment.Start)
 			if err != nil {
 				r.cfg.Logger.Warn("partition not taken anew", "partition", p.String(), "error", err)
 				continue

@@ -266,7 +266,9 @@ func TestAFencedOwnerThatStillOwnsThePartitionTakesItAnew(t *testing.T) {
 func TestAStoreThatWentBackIsReadFromItsPosition(t *testing.T) {
 	store, db := openStore(t)
 	b := newBench(pawltest.JSON(payment{ID: "1"}), pawltest.JSON(payment{ID: "2"}), pawltest.JSON(payment{ID: "3"}))
-	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error { return apply(ctx, tx, e.Body) }
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		return apply(ctx, tx, e.Body)
+	}
 	cfg := b.config()
 	cfg.MaxBatch = 1
 	note, restored := cfg.Hooks.Settled, false

@@ -6,16 +6,19 @@ import (
 	"time"
 )
 
-// Store keeps claims, evidence, quarantine and positions in the database of the effects, and applies a batch atomically.
-// Tx is the transaction type its handlers write through. The suite in storetest is the contract in executable form; what
-// follows is the same in words.
+// Store is a database that keeps claims, evidence, quarantine and positions beside the effects. Tx is the transaction type
+// that its handlers write through. Several runners may share a Store: each opens it for a consumer of its own.
+type Store[Tx any] interface {
+	// Open binds a consumer to this database. It refuses: a schema that is not migrated, a consumer name bound to another
+	// cluster or group, and settings under which a commit may be lost.
+	Open(ctx context.Context, b Binding) (BoundStore[Tx], error)
+}
+
+// BoundStore is a Store opened for one consumer: it applies batches atomically. The suite in storetest is its contract in
+// executable form; what follows is the same in words.
 //
 // An implementation is safe for concurrent use, except that one Ownership is used by one call at a time.
-type Store[Tx any] interface {
-	// Open binds a consumer to this database before anything else is called. It refuses: a schema that is not migrated, a
-	// consumer name bound to another cluster or group, and settings under which a commit may be lost.
-	Open(ctx context.Context, b Binding) error
-
+type BoundStore[Tx any] interface {
 	// Acquire takes a partition by raising its epoch, and returns the position to read from. From then on no transaction of an
 	// earlier owner commits. A partition without a position gets start, durably, before Acquire returns.
 	Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error)

@@ -65,7 +65,7 @@ type task struct {
 	Group     string
 	Records   int
 	Workers   int    // 0: the default of Pawl
-	Profile   string // file for a CPU profile; empty: none
+	Profile   string // where profiles go, without their suffix; empty: nowhere
 }
 
 // runTask runs a contender in a process of its own: its CPU and memory are then its own, and no run inherits a heap from
@@ -121,19 +121,12 @@ func serveTask(ctx context.Context, spec string) error {
 		return err
 	}
 	defer w.db.Close(context.WithoutCancel(ctx))
-	if t.Profile != "" {
-		f, err := os.Create(t.Profile)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		if err := pprof.StartCPUProfile(f); err != nil {
-			return err
-		}
+	endProfile, err := profile(t.Profile, w)
+	if err != nil {
+		return err
 	}
 	err = c.run(ctx, &t, w)
-	pprof.StopCPUProfile()
-	if err != nil {
+	if err := errors.Join(err, endProfile()); err != nil {
 		return err
 	}
 	f, err := w.figures()
@@ -143,13 +136,27 @@ func serveTask(ctx context.Context, spec string) error {
 	return json.NewEncoder(os.Stdout).Encode(f)
 }
 
-func (w *stopwatch) finished() bool {
-	select {
-	case <-w.done:
-		return true
-	default:
-		return false
+// profile writes a CPU profile of the run, and one of the heap as it is when half of the records are settled.
+func profile(path string, w *stopwatch) (end func() error, err error) {
+	if path == "" {
+		return func() error { return nil }, nil
 	}
+	cpu, err := os.Create(path + ".cpu.pprof")
+	if err != nil {
+		return nil, err
+	}
+	heap, err := os.Create(path + ".heap.pprof")
+	if err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, errors.Join(err, cpu.Close(), heap.Close())
+	}
+	w.half = func() { pprof.Lookup("heap").WriteTo(heap, 0) }
+	return func() error {
+		pprof.StopCPUProfile()
+		return errors.Join(cpu.Close(), heap.Close())
+	}, nil
 }
 
 func openPool(ctx context.Context, url string, conns int) (*pgxpool.Pool, error) {

@@ -38,6 +38,7 @@ type stopwatch struct {
 	start   sync.Once
 	began   sample
 	ended   sample
+	half    func()        // if set, called once when half of the records are settled
 	done    chan struct{} // closed when everything is settled
 }
 
@@ -59,7 +60,9 @@ func newStopwatch(ctx context.Context, t *task) (*stopwatch, error) {
 }
 
 // OnFetchBatchRead implements kgo.HookFetchBatchRead.
-func (w *stopwatch) OnFetchBatchRead(kgo.BrokerMetadata, string, int32, kgo.FetchBatchMetrics) { w.begin() }
+func (w *stopwatch) OnFetchBatchRead(kgo.BrokerMetadata, string, int32, kgo.FetchBatchMetrics) {
+	w.begin()
+}
 
 func (w *stopwatch) begin() {
 	w.start.Do(func() {
@@ -70,7 +73,11 @@ func (w *stopwatch) begin() {
 
 // settle counts committed records.
 func (w *stopwatch) settle(n int) {
-	if w.settled.Add(int64(n)) == w.want {
+	settled := w.settled.Add(int64(n))
+	if half := w.want / 2; w.half != nil && settled >= half && settled-int64(n) < half {
+		w.half()
+	}
+	if settled == w.want {
 		at := time.Now()
 		w.ended = w.sample()
 		w.ended.at = at
@@ -78,10 +85,17 @@ func (w *stopwatch) settle(n int) {
 	}
 }
 
-func (w *stopwatch) figures() (figures, error) {
+func (w *stopwatch) finished() bool {
 	select {
 	case <-w.done:
+		return true
 	default:
+		return false
+	}
+}
+
+func (w *stopwatch) figures() (figures, error) {
+	if !w.finished() {
 		return figures{}, fmt.Errorf("stopped with %d of %d records settled", w.settled.Load(), w.want)
 	}
 	if w.settled.Load() != w.want {

@@ -48,7 +48,9 @@ func runPawl(ctx context.Context, t *task, w *stopwatch, register func(*pawl.Run
 	return r.Run(ctx)
 }
 
-func migratePawl(ctx context.Context, pool *pgxpool.Pool) error { return postgres.New(pool).Migrate(ctx) }
+func migratePawl(ctx context.Context, pool *pgxpool.Pool) error {
+	return postgres.New(pool).Migrate(ctx)
+}
 
 func runPawlBatch(ctx context.Context, t *task, w *stopwatch) error {
 	return runPawl(ctx, t, w, func(r *pawl.Runner[pgx.Tx], route pawl.Route) {

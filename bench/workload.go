@@ -61,20 +61,20 @@ func generate(n int, ids string, seed uint64, start time.Time) []event {
 		versions[e.of]++
 		e.version = versions[e.of]
 		e.state = int8(rnd.IntN(len(states)))
-		e.id = newID(rnd, ids, e.at, i)
+		e.id = newID(rnd, ids, e.at)
 		out = append(out, e)
 	}
 	return out
 }
 
 // newID makes a UUIDv7 whose order is the order of the records, or a UUIDv4, which has none.
-func newID(rnd *rand.Rand, ids string, at time.Time, i int) (id [16]byte) {
+func newID(rnd *rand.Rand, ids string, at time.Time) (id [16]byte) {
 	binary.BigEndian.PutUint64(id[:8], rnd.Uint64())
 	binary.BigEndian.PutUint64(id[8:], rnd.Uint64())
 	version := byte(0x40)
 	if ids == "v7" {
 		version = 0x70
-		binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|uint64(i&0xfff))
+		binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16|uint64(at.Nanosecond()/1000%1000)) // microseconds where a counter would be
 	}
 	id[6] = id[6]&0x0f | version
 	id[8] = id[8]&0x3f | 0x80
@@ -96,7 +96,7 @@ func (e *event) json() []byte {
 		EventID:   h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:],
 		EventType: "CASE_" + states[e.state], CaseID: e.caseID(), Version: int64(e.version), State: states[e.state],
 		OccurredAt: e.at, Actor: fmt.Sprintf("agent-%05d", e.of%977),
-		Note: "moved by the desk after a call with the customer",
+		Note: "moved by the desk after a second call with the customer",
 	})
 	if err != nil {
 		panic(err) // strings, numbers and times always marshal

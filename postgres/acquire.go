@@ -11,8 +11,8 @@ import (
 	"github.com/pawlhq/pawl/internal/fault"
 )
 
-// Acquire raises the epoch, and reads the position only after that has committed. See pawl.Store.
-func (s *Store[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
+// Acquire raises the epoch, and reads the position only after that has committed. See pawl.BoundStore.
+func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
 	topic := pgtype.UUID{Bytes: p.TopicID, Valid: true}
 	now := time.Now()
 	var row int32
@@ -42,8 +42,8 @@ func (s *Store[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	return o, nil
 }
 
-// Release gives a partition back. See pawl.Store.
-func (s *Store[Tx]) Release(ctx context.Context, o *pawl.Ownership) error {
+// Release gives a partition back. See pawl.BoundStore.
+func (s *bound[Tx]) Release(ctx context.Context, o *pawl.Ownership) error {
 	if err := s.link.exec(ctx, stmt{sql: s.query["release"], args: []any{int32(o.Row), o.Epoch}}); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Apply is THE transaction: look, run, claim, quarantine, advance, commit. This is the only place that applies an effect.
-func (s *Store[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[Tx]) error {
+func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[Tx]) error {
 	if err := s.intern(ctx, w.Decisions); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (s *Store[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 }
 
 // look sets Prior from one set-based select.
-func (s *Store[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds []*pawl.Decision) error {
+func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds []*pawl.Decision) error {
 	keyed := make([]*pawl.Decision, 0, len(ds))
 	var k keyColumns
 	for _, d := range ds {
@@ -93,7 +93,7 @@ func (s *Store[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 
 // finish is everything after the handlers, as statements that need no answer in between. The last but one proves that we
 // still own the partition; behind it comes commit.
-func (s *Store[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, seq *int64) ([]stmt, error) {
+func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, seq *int64) ([]stmt, error) {
 	var decided, others, aside []*pawl.Decision
 	for _, d := range w.Decisions {
 		switch {
@@ -130,7 +130,7 @@ func (s *Store[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, se
 
 // resolve finds out whether a transaction whose answer was lost has committed. It never guesses: it waits for the lock of
 // the progress row, which the transaction holds until it is over, and compares seq.
-func (s *Store[Tx]) resolve(ctx context.Context, o *pawl.Ownership, lost error) (int64, error) {
+func (s *bound[Tx]) resolve(ctx context.Context, o *pawl.Ownership, lost error) (int64, error) {
 	if ctx.Err() != nil { // one bounded attempt, for the sake of the offset that could follow
 		var cancel context.CancelFunc
 		ctx, cancel = detached(ctx)

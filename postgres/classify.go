@@ -54,7 +54,7 @@ func refused(err error) bool {
 	return c != "" && !strings.HasPrefix(c, "08") && !strings.HasPrefix(c, "57P") && c != "25P03" && c != "25P04"
 }
 
-// Classify sorts by SQLSTATE. See pawl.Store.
+// Classify sorts by SQLSTATE. See pawl.BoundStore.
 func (s *Store[Tx]) Classify(err error) pawl.Class {
 	var e *pawl.Error
 	if errors.As(err, &e) && e.Class != pawl.Unknown {

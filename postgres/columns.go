@@ -53,7 +53,7 @@ func (c *column[E]) arg() any {
 }
 
 // decisionColumns are the arguments $4… of insert_decision, in key order.
-func (s *Store[Tx]) decisionColumns(ds []*pawl.Decision) []any {
+func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision) []any {
 	slices.SortFunc(ds, func(a, b *pawl.Decision) int {
 		if a.Route != b.Route {
 			return int(s.scopes[a.Route]) - int(s.scopes[b.Route])
@@ -105,7 +105,7 @@ func (s *Store[Tx]) decisionColumns(ds []*pawl.Decision) []any {
 }
 
 // redeliveryColumns are the arguments $4… of insert_redelivery.
-func (s *Store[Tx]) redeliveryColumns(ds []*pawl.Decision) []any {
+func (s *bound[Tx]) redeliveryColumns(ds []*pawl.Decision) []any {
 	n := len(ds)
 	scope, mode, offset, outcome := make([]int32, n), make([]int16, n), make([]int64, n), make([]int16, n)
 	form, ingested := newColumn[int16](n), make([]time.Time, n)
@@ -125,7 +125,7 @@ func (s *Store[Tx]) redeliveryColumns(ds []*pawl.Decision) []any {
 }
 
 // quarantineColumns are the arguments $4… of insert_quarantine.
-func (s *Store[Tx]) quarantineColumns(ds []*pawl.Decision) []any {
+func (s *bound[Tx]) quarantineColumns(ds []*pawl.Decision) []any {
 	n := len(ds)
 	scope, mode, offset, epoch := make([]int32, n), make([]int16, n), make([]int64, n), make([]int32, n)
 	cause, reason, tries := make([]string, n), make([]string, n), make([]int32, n)

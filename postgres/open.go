@@ -11,33 +11,34 @@ import (
 	"github.com/pawlhq/pawl"
 )
 
-// Open binds the consumer. See pawl.Store.
-func (s *Store[Tx]) Open(ctx context.Context, b pawl.Binding) error {
+// Open binds a consumer. See pawl.Store.
+func (s *Store[Tx]) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[Tx], error) {
 	if err := s.checkSettings(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.checkSchema(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.bindConsumer(ctx, b); err != nil {
-		return err
+	o := &bound[Tx]{Store: s}
+	if err := o.bindConsumer(ctx, b); err != nil {
+		return nil, err
 	}
-	if err := s.bindRoutes(ctx, b.Routes); err != nil {
-		return err
+	if err := o.bindRoutes(ctx, b.Routes); err != nil {
+		return nil, err
 	}
 	if err := s.names.load(ctx, s, []string{b.Version}); err != nil {
-		return fmt.Errorf("intern code version: %w", err)
+		return nil, fmt.Errorf("intern code version: %w", err)
 	}
-	s.code = s.names.get(b.Version)
+	o.code = s.names.get(b.Version)
 	timeout := b.HandlerTimeout
 	if timeout <= 0 {
 		timeout = 30 * time.Second
 	}
-	s.begin = strings.NewReplacer(
+	o.begin = strings.NewReplacer(
 		"{{statement_timeout}}", fmt.Sprintf("%dms", timeout.Milliseconds()),
 		"{{idle_timeout}}", fmt.Sprintf("%dms", (timeout+time.Second).Milliseconds()),
 	).Replace(s.query["begin"])
-	return nil
+	return o, nil
 }
 
 // checkSettings refuses a server on which a commit may be lost after it was acknowledged: the offset in Kafka would then
@@ -89,7 +90,7 @@ func (s *Store[Tx]) checkSchema(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store[Tx]) bindConsumer(ctx context.Context, b pawl.Binding) error {
+func (s *bound[Tx]) bindConsumer(ctx context.Context, b pawl.Binding) error {
 	var cluster, group string
 	err := s.link.exec(ctx,
 		stmt{sql: s.query["insert_consumer"], args: []any{b.Consumer, b.Cluster, b.Group, time.Now()}},
@@ -109,7 +110,7 @@ func (s *Store[Tx]) bindConsumer(ctx context.Context, b pawl.Binding) error {
 	return nil
 }
 
-func (s *Store[Tx]) bindRoutes(ctx context.Context, routes []pawl.RouteName) error {
+func (s *bound[Tx]) bindRoutes(ctx context.Context, routes []pawl.RouteName) error {
 	now := time.Now()
 	for _, r := range routes {
 		if r.RenamedFrom != "" {
@@ -134,7 +135,6 @@ func (s *Store[Tx]) bindRoutes(ctx context.Context, routes []pawl.RouteName) err
 	if err != nil {
 		return fmt.Errorf("read routes: %w", err)
 	}
-	s.scopes = s.scopes[:0]
 	for _, r := range routes {
 		if _, both := ids[r.RenamedFrom]; both && r.RenamedFrom != "" {
 			return &pawl.Error{

@@ -26,11 +26,14 @@ var control = sqlfile.Queries(files, "sql")
 type Store[Tx any] struct {
 	link  link[Tx]
 	query map[string]string
+	qual  func(string) string
 	owner string // names this process in pawl_progress
 	names names
-	qual  func(string) string
+}
 
-	// Set by Open.
+// bound is a Store opened for a consumer.
+type bound[Tx any] struct {
+	*Store[Tx]
 	consumer int32
 	scopes   []int32 // by route
 	code     int32
@@ -79,9 +82,9 @@ func qualifier(schema string) func(string) string {
 	return func(sql string) string { return ownTables.ReplaceAllString(sql, prefix+"$0") }
 }
 
-// bound is the time that housekeeping gets when the caller's context is over already.
-const bound = 5 * time.Second
+// housekeeping is the time that cleaning up gets when the caller's context is over already.
+const housekeeping = 5 * time.Second
 
 func detached(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), bound)
+	return context.WithTimeout(context.WithoutCancel(ctx), housekeeping)
 }

@@ -15,18 +15,14 @@ import (
 )
 
 // Apply settles a batch in one transaction. This is the only place where an effect commits.
-func (s *Store) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[pawl.SQLTx]) error {
-	b, err := s.boundOrError()
-	if err != nil {
-		return err
-	}
+func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[pawl.SQLTx]) error {
 	tx, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
 	defer tx.close()
 
-	a := &application{store: s, bound: b, tx: tx, owned: o, work: w, fresh: map[string]int64{}}
+	a := &application{bound: s, tx: tx, owned: o, work: w, fresh: map[string]int64{}}
 	seq, err := a.run(ctx)
 	if errors.Is(err, pawl.ErrStoreWentBack) {
 		s.names.forget() // the names may have gone back too
@@ -71,7 +67,6 @@ func detached(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // application is one batch inside its transaction.
 type application struct {
-	store *Store
 	bound *bound
 	tx    *transaction
 	owned *pawl.Ownership
@@ -175,7 +170,7 @@ func (a *application) readPriors(rows *sql.Rows, asked map[scoped][]*pawl.Decisi
 
 // handle runs the handlers, and makes sure that the transaction is still what it was and everything is decided.
 func (a *application) handle(ctx context.Context) error {
-	s := &session{tx: a.tx, refusal: a.store.refusal}
+	s := &session{tx: a.tx, refusal: a.bound.refusal}
 	err := a.work.Run(ctx, s)
 	if ended := s.finish(); err == nil {
 		err = ended

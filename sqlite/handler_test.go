@@ -18,6 +18,7 @@ import (
 // fixture is a bound store with one partition.
 type fixture struct {
 	store *sqlite.Store
+	bound pawl.BoundStore[pawl.SQLTx]
 	own   *pawl.Ownership
 	file  string
 }
@@ -29,13 +30,14 @@ func newFixture(t *testing.T) *fixture {
 	if err := f.store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	err := f.store.Open(t.Context(), pawl.Binding{
+	var err error
+	f.bound, err = f.store.Open(t.Context(), pawl.Binding{
 		Consumer: "billing", Cluster: "c", Group: "g", Version: "v1", Routes: []pawl.RouteName{{Name: "charge"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.own, err = f.store.Acquire(t.Context(), pawl.Partition{Topic: "payments"}, 0); err != nil {
+	if f.own, err = f.bound.Acquire(t.Context(), pawl.Partition{Topic: "payments"}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := beside(t, f.file).ExecContext(t.Context(), `create table effect (key text not null)`); err != nil {
@@ -52,7 +54,7 @@ func (f *fixture) apply(ctx context.Context, h func(ctx context.Context, s pawl.
 		Mode:     pawl.Live,
 	}
 	d.KeyID = pawl.NewKeyID(d.Identity.Key)
-	return f.store.Apply(ctx, f.own, &pawl.Work[pawl.SQLTx]{
+	return f.bound.Apply(ctx, f.own, &pawl.Work[pawl.SQLTx]{
 		Decisions: []*pawl.Decision{d}, Next: f.own.Next + 1, Now: time.UnixMicro(1_700_000_000_000_002),
 		Run: func(ctx context.Context, s pawl.Session[pawl.SQLTx]) error {
 			d.Outcome = pawl.Applied
@@ -374,7 +376,7 @@ func TestTwoClaimsOnOneKeyInABatchAreNotARace(t *testing.T) {
 			Record: &pawl.Record{Offset: offset}, Identity: pawl.Identity{Key: "k"}, KeyID: pawl.NewKeyID("k"), Outcome: pawl.Applied,
 		}
 	}
-	err := f.store.Apply(t.Context(), f.own, &pawl.Work[pawl.SQLTx]{
+	err := f.bound.Apply(t.Context(), f.own, &pawl.Work[pawl.SQLTx]{
 		Decisions: []*pawl.Decision{claim(0), claim(1)}, Next: 2,
 		Run: func(context.Context, pawl.Session[pawl.SQLTx]) error { return nil },
 	})

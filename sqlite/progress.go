@@ -13,15 +13,11 @@ import (
 
 // Acquire takes a partition: it raises the epoch, commits, and only then reads the position, so that nothing an earlier
 // owner commits can be missed.
-func (s *Store) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
-	b, err := s.boundOrError()
-	if err != nil {
-		return nil, err
-	}
+func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
 	o := &pawl.Ownership{Partition: p}
-	err = s.write(ctx, func(tx *transaction) error {
+	err := s.write(ctx, func(tx *transaction) error {
 		args := []any{
-			sql.Named("consumer", b.consumer), sql.Named("topic_id", p.TopicID[:]), sql.Named("partition", p.Index),
+			sql.Named("consumer", s.consumer), sql.Named("topic_id", p.TopicID[:]), sql.Named("partition", p.Index),
 			sql.Named("topic", p.Topic), sql.Named("start", start), sql.Named("owner", s.owner),
 			sql.Named("now", time.Now().UnixMicro()),
 		}
@@ -45,7 +41,7 @@ func (s *Store) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 }
 
 // Release gives a partition back, unless another owner has taken it.
-func (s *Store) Release(ctx context.Context, o *pawl.Ownership) error {
+func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	err := s.write(ctx, func(tx *transaction) error {
 		_, err := tx.ExecContext(ctx, query("release"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch))
 		return err

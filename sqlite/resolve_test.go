@@ -12,12 +12,16 @@ import (
 // The answer to COMMIT is lost: the progress row knows it.
 func TestALostAnswerToCommitIsFoundInTheProgressRow(t *testing.T) {
 	ctx := t.Context()
-	s, err := Open(ctx, filepath.Join(t.TempDir(), "test.db"))
+	store, err := Open(ctx, filepath.Join(t.TempDir(), "test.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
-	if err := errors.Join(s.Migrate(ctx), s.Open(ctx, pawl.Binding{Consumer: "c", Cluster: "k", Group: "g", Version: "v"})); err != nil {
+	defer store.Close()
+	if err := store.Migrate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(ctx, pawl.Binding{Consumer: "c", Cluster: "k", Group: "g", Version: "v"})
+	if err != nil {
 		t.Fatal(err)
 	}
 	p := pawl.Partition{Topic: "t"}
@@ -26,7 +30,7 @@ func TestALostAnswerToCommitIsFoundInTheProgressRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := errors.New("lost")
-	if err := s.resolve(ctx, o, o.Seq+1, lost); !errors.Is(err, lost) {
+	if err := store.resolve(ctx, o, o.Seq+1, lost); !errors.Is(err, lost) {
 		t.Errorf("before any commit: got %v, want the error of COMMIT", err)
 	}
 	w := &pawl.Work[pawl.SQLTx]{Next: 1}
@@ -34,16 +38,16 @@ func TestALostAnswerToCommitIsFoundInTheProgressRow(t *testing.T) {
 	if err := s.Apply(ctx, o, w); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.resolve(ctx, o, o.Seq, lost); err != nil {
+	if err := store.resolve(ctx, o, o.Seq, lost); err != nil {
 		t.Errorf("after the commit: got %v, want that it happened", err)
 	}
-	if err := s.resolve(ctx, o, o.Seq+1, lost); !errors.Is(err, lost) {
+	if err := store.resolve(ctx, o, o.Seq+1, lost); !errors.Is(err, lost) {
 		t.Errorf("for the commit after it: got %v, want the error of COMMIT", err)
 	}
 	if _, err := s.Acquire(ctx, p, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.resolve(ctx, o, o.Seq+1, lost); !errors.Is(err, pawl.ErrFenced) {
+	if err := store.resolve(ctx, o, o.Seq+1, lost); !errors.Is(err, pawl.ErrFenced) {
 		t.Errorf("after another has taken over: got %v, want %v", err, pawl.ErrFenced)
 	}
 }

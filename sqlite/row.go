@@ -56,7 +56,7 @@ func (a *application) name(ctx context.Context, name string) (any, error) {
 	if name == "" {
 		return nil, nil
 	}
-	return a.store.names.id(ctx, a.tx, name, a.fresh)
+	return a.bound.names.id(ctx, a.tx, name, a.fresh)
 }
 
 // hashedKey is the key where its id does not tell it.

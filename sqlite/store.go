@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl"
@@ -21,13 +20,13 @@ type Store struct {
 	wait    time.Duration // how long to wait for another process's transaction
 	owner   string        // names this store in pawl_progress
 	names   names
-	bound   atomic.Pointer[bound] // set by Open
 }
 
 var _ pawl.Store[pawl.SQLTx] = (*Store)(nil)
 
-// bound is what a Binding is called in this database.
+// bound is a Store opened for a consumer.
 type bound struct {
+	*Store
 	consumer int64
 	scopes   []int64 // by route
 	code     int64
@@ -63,9 +62,9 @@ func (s *Store) Close() error {
 // before the transaction. The pool is closed with the store.
 func (s *Store) DB() *sql.DB { return s.reader }
 
-// Open binds the store to a consumer.
-func (s *Store) Open(ctx context.Context, b pawl.Binding) error {
-	var made bound
+// Open binds a consumer. See pawl.Store.
+func (s *Store) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[pawl.SQLTx], error) {
+	made := &bound{Store: s}
 	fresh := map[string]int64{}
 	err := s.write(ctx, func(tx *transaction) (err error) {
 		if err := checkSchema(ctx, tx); err != nil {
@@ -86,11 +85,10 @@ func (s *Store) Open(ctx context.Context, b pawl.Binding) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("open consumer %s: %w", b.Consumer, err)
+		return nil, fmt.Errorf("open consumer %s: %w", b.Consumer, err)
 	}
 	s.names.keep(fresh)
-	s.bound.Store(&made)
-	return nil
+	return made, nil
 }
 
 // bindConsumer returns the consumer's id. A name that belongs to another group or cluster is refused: its positions and
@@ -148,12 +146,4 @@ func bindScope(ctx context.Context, tx *transaction, consumer int64, r pawl.Rout
 	err = tx.QueryRowContext(ctx, query("insert_scope"), sql.Named("consumer", consumer), sql.Named("route", r.Name),
 		sql.Named("now", now)).Scan(&id)
 	return id, err
-}
-
-// boundOrError is for methods that need Open to have been called.
-func (s *Store) boundOrError() (*bound, error) {
-	if b := s.bound.Load(); b != nil {
-		return b, nil
-	}
-	return nil, errors.New("sqlite: the store is not open: call Open with a binding first")
 }

@@ -49,7 +49,7 @@ func classifyHandlers[Tx any](t *testing.T, h Harness[Tx]) {
 }
 
 func classifyOthers[Tx any](t *testing.T, h Harness[Tx]) {
-	w := newWorld(t, h)
+	c := newWorld(t, h).client(binding())
 	for _, tt := range []struct {
 		err  error
 		want pawl.Class
@@ -59,7 +59,7 @@ func classifyOthers[Tx any](t *testing.T, h Harness[Tx]) {
 		{fmt.Errorf("call: %w", context.Canceled), pawl.Transient},
 		{&pawl.Error{Op: "open", Class: pawl.Misconfigured, Err: errors.New("x")}, pawl.Misconfigured},
 	} {
-		if got := w.Store.Classify(tt.err); got != tt.want {
+		if got := c.store.Classify(tt.err); got != tt.want {
 			t.Errorf("%v is %s, want %s", tt.err, got, tt.want)
 		}
 	}

@@ -62,7 +62,7 @@ func (w *world[Tx]) rewrite(query string) string {
 // client is one bound store, as one process has it.
 type client[Tx any] struct {
 	*world[Tx]
-	store   pawl.Store[Tx]
+	store   pawl.BoundStore[Tx]
 	binding pawl.Binding
 }
 
@@ -78,17 +78,18 @@ func binding() pawl.Binding {
 // client binds the fixture's own store.
 func (w *world[Tx]) client(b pawl.Binding) *client[Tx] {
 	w.Helper()
-	if err := w.Store.Open(w.ctx, b); err != nil {
+	s, err := w.Store.Open(w.ctx, b)
+	if err != nil {
 		w.Fatalf("open: %v", err)
 	}
-	return &client[Tx]{world: w, store: w.Store, binding: b}
+	return &client[Tx]{world: w, store: s, binding: b}
 }
 
 // another binds a second store on the same database.
 func (w *world[Tx]) another(b pawl.Binding) *client[Tx] {
 	w.Helper()
-	s := w.Second(w.TB)
-	if err := s.Open(w.ctx, b); err != nil {
+	s, err := w.Second(w.TB).Open(w.ctx, b)
+	if err != nil {
 		w.Fatalf("open: %v", err)
 	}
 	return &client[Tx]{world: w, store: s, binding: b}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// results are the figures of each contender, round by round.
+type results map[string][]figures
+
+func (f figures) rate() float64 { return float64(f.Records) / f.Seconds }
+
+// The bars of the design: how many times the classic consumer with one worker.
+var bars = []struct {
+	name  string
+	times float64
+}{{"pawl-batch", 12}, {"pawl-record", 3}}
+
+// print writes the table and the bars.
+func (r results) print(out io.Writer) {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "contender\trecords\trecords/s\t(min–max)\t× classic-1\t% of copy\tGo µs\tPG µs\tbroker µs\tWAL B\tother CPU\t")
+	for _, c := range contenders {
+		fs := r[c.name]
+		if len(fs) == 0 {
+			continue
+		}
+		rates := each(fs, figures.rate)
+		per := func(v func(figures) float64) string {
+			return decimals(median(each(fs, func(f figures) float64 { return v(f) / float64(f.Records) * 1e6 })), 1)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t(%s–%s)\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.name, thousands(float64(fs[0].Records)),
+			thousands(median(rates)), thousands(slices.Min(rates)), thousands(slices.Max(rates)),
+			decimals(r.times(c.name, "classic-1"), 1), percent(r.times(c.name, "copy")),
+			per(func(f figures) float64 { return f.Go }), per(func(f figures) float64 { return f.Postgres }),
+			per(func(f figures) float64 { return f.Broker }),
+			decimals(median(each(fs, func(f figures) float64 { return float64(f.WAL) / float64(f.Records) })), 0),
+			percent(median(each(fs, func(f figures) float64 { return f.Foreign }))))
+	}
+	t.Flush()
+	fmt.Fprintln(out)
+	for _, b := range bars {
+		if got := r.times(b.name, "classic-1"); got >= 0 {
+			fmt.Fprintf(out, "bar %s ≥ %g× classic-1: %.1f×, %s\n", b.name, b.times, got, reached(got >= b.times))
+		}
+	}
+}
+
+func reached(ok bool) string {
+	if ok {
+		return "reached"
+	}
+	return "NOT reached"
+}
+
+// times is how much faster a is than b: the median over the rounds of the ratio within each, so that a machine that
+// slows down from round to round slows both. It is negative where one of them did not run.
+func (r results) times(a, b string) float64 {
+	if len(r[a]) == 0 || len(r[a]) != len(r[b]) {
+		return -1
+	}
+	ratios := make([]float64, len(r[a]))
+	for i := range ratios {
+		ratios[i] = r[a][i].rate() / r[b][i].rate()
+	}
+	return median(ratios)
+}
+
+func each(fs []figures, v func(figures) float64) []float64 {
+	out := make([]float64, len(fs))
+	for i, f := range fs {
+		out[i] = v(f)
+	}
+	return out
+}
+
+func median(v []float64) float64 {
+	v = slices.Sorted(slices.Values(v))
+	if n := len(v); n%2 == 0 {
+		return (v[n/2-1] + v[n/2]) / 2
+	}
+	return v[len(v)/2]
+}
+
+// Figures that cannot be had are negative, and are shown as a dash.
+
+func decimals(v float64, n int) string {
+	if v < 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(v, 'f', n, 64)
+}
+
+func percent(v float64) string {
+	if v < 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(100*v, 'f', 0, 64) + "%"
+}
+
+func thousands(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 0, 64)
+	var b strings.Builder
+	for i, c := range s {
+		if i > 0 && (len(s)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
