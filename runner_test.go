@@ -304,3 +304,55 @@ func TestAStoreThatWentBackIsReadFromItsPosition(t *testing.T) {
 		t.Errorf("%d effects, want 3", n)
 	}
 }
+
+// watchedLog looks at the store whenever an offset is committed to the source.
+type watchedLog struct {
+	*pawltest.Log
+	check func(pawl.Commit)
+}
+
+func (l *watchedLog) Commit(ctx context.Context, commits []pawl.Commit) error {
+	for _, c := range commits {
+		l.check(c)
+	}
+	return l.Log.Commit(ctx, commits)
+}
+
+// The source's offset follows the store's position and never leads it, though later records are already in memory.
+func TestTheCommittedOffsetNeverLeadsTheEffects(t *testing.T) {
+	store, db := openStore(t)
+	b := newBench(pawltest.JSON(payment{ID: "1"}), pawltest.JSON(payment{ID: "2"}), pawltest.JSON(payment{ID: "3"}), pawltest.JSON(payment{ID: "4"}))
+	committed := make(chan int64, 100)
+	log := &watchedLog{b.log, func(c pawl.Commit) {
+		if stored := count(t, db, `select next_offset from pawl_progress`); c.Next > int64(stored) {
+			t.Errorf("offset %d is committed, and the effects are only at %d", c.Next, stored)
+		}
+		if effects := count(t, db, `select count(*) from effect`); c.Next > int64(effects) {
+			t.Errorf("offset %d is committed with %d effects", c.Next, effects)
+		}
+		committed <- c.Next
+	}}
+	goOn := make(chan struct{})
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		if e.Key == "3" {
+			<-goOn
+		}
+		return apply(ctx, tx, e.Body)
+	}
+	cfg := b.config()
+	cfg.MaxBatch = 1
+	r := pawl.NewRunner(store, log, cfg)
+	pawl.Handle(r, pawl.Route{Name: "a", Topics: []string{pawltest.Topic}}, payments(), h)
+	stop := start(t, r)
+	for next := int64(0); next < 2; { // while the third is being handled
+		next = <-committed
+	}
+	close(goOn)
+	b.until(t, "four decisions", func() bool { return len(b.outcomes["a"]) == 4 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.log.Committed(pawl.Partition{Topic: pawltest.Topic, TopicID: pawl.TopicID{1}}); got != 4 {
+		t.Errorf("in the end offset %d is committed, want 4", got)
+	}
+}

@@ -268,8 +268,8 @@ func (b *bench) backlog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s  %s records of backlog in %.1f s (%s records/s), result right\n", c.name, thousands(float64(f.Records)),
-		f.Seconds, thousands(f.rate()))
+	fmt.Printf("\n%s  %s records of backlog in %.1f s (%s records/s, each fetched %s times), result right\n", c.name,
+		thousands(float64(f.Records)), f.Seconds, thousands(f.rate()), decimals(f.fetched(), 2))
 	if f.Peak == 0 {
 		fmt.Println("its peak memory cannot be read on this system")
 		return nil

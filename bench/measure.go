@@ -24,6 +24,7 @@ type figures struct {
 	Broker   float64
 	Foreign  float64 // everything else on the machine, and what the host took away, as a share of its cores
 	WAL      int64   // bytes
+	Fetched  int64   // records read from the broker, those that were dropped and read again included
 	Peak     int64   // bytes of resident memory, since the process began
 }
 
@@ -35,6 +36,7 @@ type stopwatch struct {
 	broker  int
 	want    int64
 	settled atomic.Int64
+	fetched atomic.Int64
 	start   sync.Once
 	began   sample
 	ended   sample
@@ -60,8 +62,9 @@ func newStopwatch(ctx context.Context, t *task) (*stopwatch, error) {
 }
 
 // OnFetchBatchRead implements kgo.HookFetchBatchRead.
-func (w *stopwatch) OnFetchBatchRead(kgo.BrokerMetadata, string, int32, kgo.FetchBatchMetrics) {
+func (w *stopwatch) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.FetchBatchMetrics) {
 	w.begin()
+	w.fetched.Add(int64(m.NumRecords))
 }
 
 func (w *stopwatch) begin() {
@@ -107,7 +110,7 @@ func (w *stopwatch) figures() (figures, error) {
 	}
 	f := figures{
 		Records: int(w.want), Seconds: b.at.Sub(a.at).Seconds(), Go: b.self - a.self, Postgres: -1, Broker: -1, Foreign: -1,
-		WAL: b.wal - a.wal, Peak: peak(),
+		WAL: b.wal - a.wal, Fetched: w.fetched.Load(), Peak: peak(),
 	}
 	if a.server >= 0 && b.server >= 0 {
 		f.Postgres = b.server - a.server

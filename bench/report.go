@@ -14,6 +14,14 @@ type results map[string][]figures
 
 func (f figures) rate() float64 { return float64(f.Records) / f.Seconds }
 
+// fetched is how often a record was read from the broker; negative where there is none.
+func (f figures) fetched() float64 {
+	if f.Fetched == 0 {
+		return -1
+	}
+	return float64(f.Fetched) / float64(f.Records)
+}
+
 // The bars of the design: how many times the classic consumer with one worker.
 var bars = []struct {
 	name  string
@@ -23,7 +31,7 @@ var bars = []struct {
 // print writes the table and the bars.
 func (r results) print(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contender\trecords\trecords/s\t(min–max)\t× classic-1\t% of copy\tGo µs\tPG µs\tbroker µs\tWAL B\tother CPU\t")
+	fmt.Fprintln(t, "contender\trecords\trecords/s\t(min–max)\t× classic-1\t% of copy\tGo µs\tPG µs\tbroker µs\tfetched\tWAL B\tother CPU\t")
 	for _, c := range contenders {
 		fs := r[c.name]
 		if len(fs) == 0 {
@@ -33,11 +41,12 @@ func (r results) print(out io.Writer) {
 		per := func(v func(figures) float64) string {
 			return decimals(median(each(fs, func(f figures) float64 { return v(f) / float64(f.Records) * 1e6 })), 1)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t(%s–%s)\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.name, thousands(float64(fs[0].Records)),
+		fmt.Fprintf(t, "%s\t%s\t%s\t(%s–%s)\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.name, thousands(float64(fs[0].Records)),
 			thousands(median(rates)), thousands(slices.Min(rates)), thousands(slices.Max(rates)),
 			decimals(r.times(c.name, "classic-1"), 1), percent(r.times(c.name, "copy")),
 			per(func(f figures) float64 { return f.Go }), per(func(f figures) float64 { return f.Postgres }),
 			per(func(f figures) float64 { return f.Broker }),
+			decimals(median(each(fs, figures.fetched)), 2),
 			decimals(median(each(fs, func(f figures) float64 { return float64(f.WAL) / float64(f.Records) })), 0),
 			percent(median(each(fs, func(f figures) float64 { return f.Foreign }))))
 	}

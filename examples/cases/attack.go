@@ -25,9 +25,14 @@ var acts = []act{
 }
 
 // attack sends the stream, and has it consumed by members that come and go.
-func (l *lab) attack(ctx context.Context, p *printer, s *stream) error {
+func (l *lab) attack(ctx context.Context, p *printer, s *stream) (err error) {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	defer func() { // a member that failed is why the rest did
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+	}()
 	before, err := length(ctx, l.addrs)
 	if err != nil {
 		return err
@@ -57,7 +62,11 @@ func (l *lab) attack(ctx context.Context, p *printer, s *stream) error {
 	if err := c.begin(ctx); err != nil {
 		return err
 	}
-	return c.play(ctx, act{percent: 100, leave: []int{c.count}})
+	if err := c.play(ctx, act{percent: 100, leave: []int{c.count}}); err != nil {
+		return err
+	}
+	p.consumed()
+	return nil
 }
 
 // crew is the members that are at work.
@@ -123,7 +132,11 @@ func (c *crew) leave(ctx context.Context, number int) error {
 	delete(c.here, number)
 	m.stop()
 	done := comma(m.settled.Load())
-	if m.ending == inOrder {
+	switch {
+	case m.settled.Load() == 0:
+		c.p.event(c.at(ctx), "member %d is stopped: there was nothing left to do", number)
+		return nil
+	case m.ending == inOrder:
 		c.p.event(c.at(ctx), "member %d is stopped in good order, after %s deliveries", number, done)
 		return nil
 	}
@@ -135,7 +148,10 @@ func (c *crew) leave(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	c.p.event(c.at(ctx), "member %d is cut off in its work, after %s deliveries; Kafka's offsets are %s behind the database",
+	if stored > n {
+		return fmt.Errorf("Kafka's offsets lead the database: %d deliveries are committed, %d settled", stored, n)
+	}
+	c.p.event(c.at(ctx), "member %d is cut off without time to finish, after %s deliveries; Kafka's offsets are %s behind",
 		number, done, comma(n-stored))
 	return nil
 }

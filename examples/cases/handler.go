@@ -58,7 +58,8 @@ var follows = map[string][]string{
 	"APPEALED":           {"CLOSED"},
 }
 
-// project moves a case forward by one version. What it returns besides nil undoes its writes, and is kept as the reason.
+// project moves a case forward by one version. An error undoes its writes, and is kept as the reason. What is rejected is
+// set aside and decides nothing: sent again when its turn has come, it applies.
 func project(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[Event]) error {
 	var status string
 	var version int64

@@ -45,8 +45,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 	flags := flag.NewFlagSet("cases", flag.ContinueOnError)
 	flags.SetOutput(errs)
 	cases := flags.Int("cases", defaultCases, "how many cases to make up")
-	dir := flags.String("dir", "", "keep the topic and the database in this directory; run again to send more (default: a temporary one)")
-	seed := flags.Uint64("seed", rand.Uint64N(1_000_000), "the same seed makes the same stream (default: any)")
+	dir := flags.String("dir", "", "keep the topic and the database in this `directory`; run again to send more (default: nothing is kept)")
+	seed := flags.Uint64("seed", rand.Uint64N(1_000_000), "what the stream is made from: the same seed makes the same stream; another one each time")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
 	} else if err != nil {
@@ -141,16 +141,18 @@ func open(ctx context.Context, dir string) (*lab, error) {
 func (l *lab) createTables(ctx context.Context) error {
 	store, err := sqlite.Open(ctx, l.database)
 	if err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", l.database, err)
 	}
 	if err := errors.Join(store.Migrate(ctx), store.Close()); err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", l.database, err)
 	}
 	if l.db, err = sql.Open("sqlite", l.database); err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", l.database, err)
 	}
-	_, err = l.db.ExecContext(ctx, schema)
-	return err
+	if _, err = l.db.ExecContext(ctx, schema); err != nil {
+		return fmt.Errorf("database %s: %w", l.database, err)
+	}
+	return nil
 }
 
 func (l *lab) close() error {

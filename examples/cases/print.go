@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -12,7 +13,7 @@ import (
 type printer struct {
 	out      io.Writer
 	terminal bool
-	width    int // of the progress line that is showing
+	showing  string // the progress line
 }
 
 func newPrinter(out io.Writer) *printer {
@@ -26,9 +27,9 @@ func newPrinter(out io.Writer) *printer {
 
 // progress shows what is being done, in one line that the next one replaces; nothing where lines cannot be replaced.
 func (p *printer) progress(text string) {
-	if p.terminal {
-		fmt.Fprintf(p.out, "\r%-*s\r%s", p.width, "", text)
-		p.width = len(text)
+	if p.terminal && text != p.showing {
+		fmt.Fprintf(p.out, "\r%-*s\r%s", len(p.showing), "", text)
+		p.showing = text
 	}
 }
 
@@ -38,6 +39,7 @@ func (p *printer) line(format string, args ...any) {
 }
 
 func (p *printer) start(seed uint64, cases int) {
+	p.line("A register of cases, built from a hostile event stream. Broker (Kafka) and database (SQLite) are inside this process.")
 	p.line("Seed %d, %s cases. The same stream again: %s", seed, comma(cases), command("", seed, cases))
 }
 
@@ -84,6 +86,10 @@ func (p *printer) event(percent int64, format string, args ...any) {
 	p.line("  %3d %%  %s", percent, fmt.Sprintf(format, args...))
 }
 
+func (p *printer) consumed() {
+	p.line("Each member went on from the position in the database. Kafka's offsets may lag behind that; they never lead.")
+}
+
 // table shows what became of everything. Both columns add up.
 func (p *printer) table(t *tally) {
 	p.line("")
@@ -109,7 +115,7 @@ func (p *printer) finding(f *finding) {
 	p.line("  %6s  different    of %s cases", comma(f.different), comma(f.cases))
 	p.line("  %6s  unexplained  of %s deliveries", comma(f.unexplained), comma(f.deliveries))
 	if f.ok() {
-		p.line("The check holds: every event took effect once, and what had no effect has its reason on record.")
+		p.line("The check holds: what must have an effect has it once, and everything else has its reason on record.")
 		return
 	}
 	p.line("THE CHECK FAILED. First findings:")
@@ -120,7 +126,7 @@ func (p *printer) finding(f *finding) {
 
 func (p *printer) reasons(reasons []string) {
 	p.line("")
-	p.line("Why had this no effect? The database says, in rows that were committed together with the effects:")
+	p.line("Why did these have no effect? The database says, in rows that were committed together with the effects:")
 	for _, r := range reasons {
 		p.line("  - %s", r)
 	}
@@ -133,7 +139,7 @@ func (p *printer) next(l *lab, dir string, seed uint64, cases int) {
 	p.line("  read examples/cases/handler.go, the consumer: it is all that an application has to write")
 	if dir == "" {
 		p.line("  keep the topic and the database, which are removed now, and look into them:")
-		p.line("    %s", command("cases-demo", seed, cases))
+		p.line("    %s", command(filepath.Join(os.TempDir(), "cases-demo"), seed, cases))
 		return
 	}
 	p.line("  look into the database:")

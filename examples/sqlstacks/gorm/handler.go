@@ -51,7 +51,8 @@ func Handler(base *gorm.DB) func(context.Context, pawl.SQLTx, pawl.Envelope[orde
 }
 
 // join returns a gorm session inside tx. gorm.Open with a dialector on tx does the same, but registers every callback and
-// parses every model again for each record.
+// parses every model again for each record. A handler must not ask the session for prepared statements
+// (Session{PrepareStmt: true}): gorm keeps them for longer than tx lives, and the next one fails. base may.
 func join(ctx context.Context, base *gorm.DB, tx pawl.SQLTx) *gorm.DB {
 	s := base.Session(&gorm.Session{NewDB: true, Context: ctx, SkipDefaultTransaction: true})
 	pool := &joined{tx}

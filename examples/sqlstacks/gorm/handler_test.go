@@ -17,15 +17,17 @@ import (
 	"github.com/pawlhq/pawl/examples/sqlstacks/orderstest"
 )
 
-// openGorm opens gorm as a program would. Its pool answers nothing, so that a statement beside the handler's transaction
-// fails the test.
+// openGorm opens gorm as a program might, with the options that could lead a statement or an error astray. Its pool answers
+// nothing: a statement beside the handler's transaction fails the test.
 func openGorm(t testing.TB, on orderstest.Database) *gorm.DB {
 	t.Helper()
 	dialector := gormlite.OpenDB(nowhere{})
 	if on == orderstest.Postgres {
 		dialector = postgres.New(postgres.Config{Conn: nowhere{}})
 	}
-	base, err := gorm.Open(dialector, &gorm.Config{Logger: logger.Discard})
+	base, err := gorm.Open(dialector, &gorm.Config{
+		Logger: logger.Discard, PrepareStmt: true, TranslateError: true, DisableAutomaticPing: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,5 +94,18 @@ func TestGormCannotEndTheTransaction(t *testing.T) {
 		}
 		pawltest.Run(t, store, orders.Decoder, h, placed).Want(pawl.Applied)
 		orderstest.Want(t, store, orderstest.Row{ID: "o1", Status: "placed", TotalCents: 1200, Version: 1, Changes: 1})
+	})
+}
+
+func TestASessionWithinStaysInTheTransaction(t *testing.T) {
+	placed := pawltest.JSON(orders.Event{ID: "e1", OrderID: "o1", Version: 1, Status: "placed", TotalCents: 1200})
+	orderstest.On(t, func(t *testing.T, on orderstest.Database, open func(testing.TB) *orderstest.Store) {
+		store, base := open(t), openGorm(t, on)
+		h := func(ctx context.Context, tx pawl.SQLTx, _ pawl.Envelope[orders.Event]) error {
+			// Of all options, this one makes gorm fall back to the pool of its Config.
+			return join(ctx, base, tx).Session(&gorm.Session{PrepareStmt: true}).Create(&Order{ID: "kept"}).Error
+		}
+		pawltest.Run(t, store, orders.Decoder, h, placed).Want(pawl.Applied)
+		orderstest.Want(t, store, orderstest.Row{ID: "kept"})
 	})
 }

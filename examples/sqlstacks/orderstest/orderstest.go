@@ -36,8 +36,14 @@ type Store struct {
 
 // On runs a test on each database. Every call of open makes a new one.
 func On(t *testing.T, test func(t *testing.T, on Database, open func(testing.TB) *Store)) {
-	t.Run("sqlite", func(t *testing.T) { test(t, SQLite, openSQLite) })
-	t.Run("postgres", func(t *testing.T) { test(t, Postgres, openPostgres) })
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, SQLite, openSQLite)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, Postgres, openPostgres)
+	})
 }
 
 func openSQLite(t testing.TB) *Store {

@@ -1,0 +1,162 @@
+// Controls removes Pawl's protections one by one, in a copy of the tree, and sees that a named test fails for each: a test
+// that still passes without the protection proves nothing. Run it with make controls, which starts the services.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// control is one protection and what is left when it is removed.
+type control struct {
+	protection string
+	file       string
+	old, new   string // old must occur exactly once
+	pkg, run   string
+}
+
+var controls = []control{
+	{"claim is written", "postgres/apply.go", `if len(decided) > 0 {`, `if false {`, "./test", "TestEveryCrashLosesAndDoublesNothing/pgx/record"},
+	{"claim is unique (PostgreSQL)", "postgres/migration/001_core.sql", `    primary key (scope_id, key_form, key_id)
+);
+comment on column pawl_decision.key_form`, `    unique (scope_id, key_form, key_id, progress_id, position_offset)
+);
+comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/race"},
+	{"claim is by scope", "postgres/sql/apply.sql", `    where scope_id = k.scope_id
+`, `    where scope_id is not null
+`, "./postgres", "TestConformancePgx/apply"},
+	{"fence: epoch (PostgreSQL)", "postgres/migration/001_core.sql", `      and epoch = p_epoch
+`, ``, "./postgres", "TestConformancePgx/fence"},
+	{"fence: epoch (SQLite)", "sqlite/sql/apply.sql", `  and epoch = :epoch
+`, ``, "./sqlite", "TestStore/fence"},
+	{"seq (PostgreSQL)", "postgres/migration/001_core.sql", `      and seq >= p_seq
+`, ``, "./postgres", "TestConformancePgx/fence"},
+	{"seq (SQLite)", "sqlite/sql/apply.sql", `  and seq >= :seq
+`, ``, "./sqlite", "TestStore/fence"},
+	{"fence raises before commit", "postgres/apply.go", `		stmt{sql: s.query["commit"], after: fault.Committed},
+	), nil`, `	), nil`, "./postgres", "TestConformancePgx/apply"},
+	{"fingerprint", "decide.go", `case p.Fingerprint == st.Fingerprint:`, `case true:`, ".", "TestOtherContentUnderTheSameKeyIsAConflict"},
+	{"fingerprint within a batch", "decide.go", `same := first.Fingerprint == st.Fingerprint`, `same := true`, ".", "TestOtherContentUnderTheSameKeyIsAConflict"},
+	{"offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, ".", "TestTheCommittedOffsetNeverLeadsTheEffects"},
+	{"frontier stops at the unsettled", "internal/watermark/watermark.go", `		return t.pending[0].offset
+`, `		return t.pending[len(t.pending)-1].offset
+`, "./internal/watermark", "TestFrontier"},
+	{"unknown commit is resolved, not retried", "postgres/apply.go", `		case seq == o.Seq:`, `		case true:`, "./test", "TestACommitWhoseAnswerIsLost"},
+	{"unknown commit is resolved, not believed", "postgres/apply.go", `		if seq, err = s.resolve(ctx, o, err); err != nil {
+			return err
+		}`, `		seq = o.Seq`, "./test", "TestACommitWhoseAnswerIsLost"},
+	{"a refused record is undone", "decide.go", `	if dirty {
+		return s.Undo(ctx)
+	}`, ``, ".", "TestWhatAHandlerReturns"},
+	{"a set-aside record keeps its bytes", "postgres/columns.go", `recordKey[i], value[i] = d.Record.Key, d.Record.Value`, `recordKey[i] = d.Record.Key`, "./postgres", "TestConformancePgx/quarantine"},
+	{"a handler cannot commit by text", "postgres/link_sql.go", `if got.String != guard {`, `if false {`, "./postgres", "TestConformanceDatabaseSQL/session"},
+	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(o.Next, func() {`, `old.assignment.Flow.Rewind(o.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
+	{"revoke waits for work in flight", "runner.go", `	r.drain(ended)
+`, ``, ".", "TestStoppingLetsTheBatchInFlightCommit"},
+	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
+	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
+}
+
+func main() {
+	tree, err := copyTree()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "controls:", err)
+		os.Exit(1)
+	}
+	defer os.RemoveAll(tree)
+	only := strings.Join(os.Args[1:], " ")
+	survived := 0
+	for _, c := range controls {
+		if !strings.Contains(c.protection, only) {
+			continue
+		}
+		began := time.Now()
+		failed, err := c.try(tree)
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "controls: %s: %v\n", c.protection, err)
+			os.RemoveAll(tree)
+			os.Exit(1)
+		}
+		word := "caught by " + failed
+		if failed == "" {
+			word = "SURVIVED: " + c.run + " still passes"
+			survived++
+		}
+		fmt.Printf("%-45s %s (%.0f s)\n", c.protection, word, time.Since(began).Seconds())
+	}
+	if survived > 0 {
+		fmt.Printf("%d protections can be removed without a test noticing\n", survived)
+		os.RemoveAll(tree)
+		os.Exit(1)
+	}
+}
+
+// try removes the protection, runs the test, and puts it back. It returns the name of the first test that failed.
+func (c control) try(tree string) (string, error) {
+	name := filepath.Join(tree, c.file)
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), c.old); n != 1 {
+		return "", fmt.Errorf("%s: %q occurs %d times, want 1: bring the control up to date", c.file, c.old, n)
+	}
+	if err := os.WriteFile(name, []byte(strings.Replace(string(text), c.old, c.new, 1)), 0o644); err != nil {
+		return "", err
+	}
+	defer os.WriteFile(name, text, 0o644)
+	cmd := exec.Command("go", "test", "-timeout", "100s", "-run", c.run, c.pkg)
+	cmd.Dir = tree
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "[build failed]") || strings.Contains(string(out), "no tests to run") {
+		return "", fmt.Errorf("the test did not run:\n%s", out)
+	}
+	if err == nil {
+		return "", nil
+	}
+	deepest := ""
+	for line := range strings.Lines(string(out)) {
+		if _, rest, ok := strings.Cut(line, "--- FAIL: "); ok {
+			if name, _, _ := strings.Cut(rest, " "); strings.Count(name, "/") > strings.Count(deepest, "/") || deepest == "" {
+				deepest = name
+			}
+		}
+	}
+	if deepest != "" {
+		return deepest, nil
+	}
+	if strings.Contains(string(out), "panic: test timed out") {
+		return c.run + " (timed out)", nil
+	}
+	return "", fmt.Errorf("the test failed without saying which:\n%s", out)
+}
+
+// copyTree copies what git tracks or would track.
+func copyTree() (string, error) {
+	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		return "", fmt.Errorf("list files: %w", err)
+	}
+	tree, err := os.MkdirTemp("", "pawl-controls")
+	if err != nil {
+		return "", err
+	}
+	for _, f := range strings.Fields(string(out)) {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			continue // deleted, not yet committed
+		}
+		to := filepath.Join(tree, f)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return tree, err
+		}
+		if err := os.WriteFile(to, data, 0o644); err != nil {
+			return tree, err
+		}
+	}
+	return tree, nil
+}
