@@ -44,8 +44,12 @@ verify: ## Check formatting, vet and tidiness of every module
 fmt: ## Format the Go code
 	@gofmt -w .
 
+.PHONY: controls
+controls: ## Remove each protection in turn, in a copy, and see a named test fail
+	@scripts/services run go run ./scripts/controls
+
 .PHONY: proof
-proof: ## Run the tests in their long forms
+proof: controls ## Run the tests in their long forms, and the controls
 	@PAWL_PROOF=long scripts/test
 
 .PHONY: clean

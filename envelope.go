@@ -51,8 +51,8 @@ func (id *Identity) validate() error {
 	if id.Version < 0 {
 		return fmt.Errorf("version %d is negative", id.Version)
 	}
-	if y := id.OccurredAt.Year(); !id.OccurredAt.IsZero() && (y < 1 || y > 9999) {
-		return fmt.Errorf("occurred in year %d, outside 1 to 9999", y)
+	if storableTime(id.OccurredAt) != id.OccurredAt {
+		return fmt.Errorf("occurred in year %d, outside 1 to 9999", id.OccurredAt.Year())
 	}
 	return nil
 }

@@ -224,3 +224,16 @@ func TestACopyOfARejectedRecordThatSaysSomethingElseIsTried(t *testing.T) {
 		pawltest.JSON(payment{ID: "1", Amount: -5}), pawltest.JSON(payment{ID: "2", Amount: 1}), pawltest.JSON(payment{ID: "1", Amount: 5}),
 	).Want(pawl.Quarantined, pawl.Applied, pawl.Applied)
 }
+
+// A producer may write any timestamp. It must not keep a batch from being stored.
+func TestATimestampThatNoDatabaseHoldsIsNoObstacle(t *testing.T) {
+	store, _ := openStore(t)
+	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
+		return apply(ctx, tx, e.Body)
+	}
+	far := pawltest.JSON(payment{ID: "1"})
+	far.Timestamp = time.UnixMilli(1 << 62)
+	bad := pawltest.Bytes([]byte("{"))
+	bad.Timestamp = time.UnixMilli(-1 << 62)
+	pawltest.Run(t, store, payments(), h, far, bad).Want(pawl.Applied, pawl.Quarantined)
+}

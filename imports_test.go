@@ -86,7 +86,7 @@ func imports(t *testing.T) (map[string][]string, map[string][]goFile) {
 			if _, err := fs.Stat(os.DirFS(name), "go.mod"); err == nil && name != "." {
 				return filepath.SkipDir // another module
 			}
-			if strings.HasPrefix(d.Name(), ".") && name != "." {
+			if (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") && name != "." {
 				return filepath.SkipDir
 			}
 			return nil

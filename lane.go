@@ -18,6 +18,7 @@ import (
 type lane[Tx any] struct {
 	r          *Runner[Tx]
 	assignment *Assignment
+	bound      BoundStore[Tx]
 	routes     []int // indexes of the runner's routes that read this topic
 	progress   *progress
 	ctx        context.Context // ends when work in flight must be abandoned
@@ -60,10 +61,10 @@ const (
 	batchBytes   = 8 << 20 // of raw records in one batch
 )
 
-func newLane[Tx any](r *Runner[Tx], a *Assignment, o *Ownership) *lane[Tx] {
+func newLane[Tx any](r *Runner[Tx], a *Assignment, bound BoundStore[Tx], o *Ownership) *lane[Tx] {
 	ctx, cancel := context.WithCancel(r.workCtx)
 	return &lane[Tx]{
-		r: r, assignment: a, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o), ctx: ctx, cancel: cancel,
+		r: r, assignment: a, bound: bound, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o), ctx: ctx, cancel: cancel,
 		idle: make(chan struct{}), owned: o, limit: min(firstLimit, r.cfg.MaxBatch),
 	}
 }
@@ -78,6 +79,7 @@ func (l *lane[Tx]) take(records []Record) {
 	for i := range records {
 		if l.progress.receive(records[i].Offset, records[i].Control) {
 			l.queue = append(l.queue, records[i])
+			l.queue[len(l.queue)-1].Timestamp = storableTime(records[i].Timestamp)
 			l.bytes += records[i].size()
 		}
 	}
@@ -181,7 +183,7 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 
 	d := decider[Tx]{
 		steps: steps, careful: l.careful > 0, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		classify: l.r.bound.Classify,
+		classify: l.bound.Classify,
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -192,7 +194,7 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.
 	bounded, cancel := context.WithTimeout(ctx, 2*l.r.cfg.HandlerTimeout)
 	defer cancel()
-	err := l.r.bound.Apply(bounded, l.owned, &Work[Tx]{
+	err := l.bound.Apply(bounded, l.owned, &Work[Tx]{
 		Decisions: decisions, Next: l.progress.after(last), Now: l.r.cfg.Now(), Run: d.run,
 	})
 	took := time.Since(began)
@@ -323,6 +325,7 @@ func (l *lane[Tx]) convict(err error, class Class, first int64, steps []*step[Tx
 	if b := (*batchError)(nil); errors.As(err, &b) {
 		blamed = b.route
 	}
+	convicted := false
 	for _, st := range steps {
 		if st.fixed || blamed >= 0 && st.Route != blamed {
 			continue
@@ -330,14 +333,17 @@ func (l *lane[Tx]) convict(err error, class Class, first int64, steps []*step[Tx
 		if wait := d.judge(st, class, err); wait != nil {
 			return l.backoff(err, class, first, 1, wait.wait)
 		}
-		st.fixed = true
+		st.fixed, convicted = true, true
+	}
+	if !convicted { // not even setting it aside works: nothing is skipped, and the log says why
+		return l.backoff(err, class, first, 1, 0)
 	}
 	return 0
 }
 
 // class is the class of a failed transaction as a whole.
 func (l *lane[Tx]) class(err error) Class {
-	d := decider[Tx]{classify: l.r.bound.Classify}
+	d := decider[Tx]{classify: l.bound.Classify}
 	return d.class(err)
 }
 

@@ -44,3 +44,11 @@ func (r *Record) size() int {
 	}
 	return n
 }
+
+// storableTime replaces a time that no database can hold: a producer may write anything.
+func storableTime(t time.Time) time.Time {
+	if y := t.Year(); y < 1 || y > 9999 {
+		return time.Unix(0, 0)
+	}
+	return t
+}

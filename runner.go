@@ -15,7 +15,6 @@ import (
 // Runner takes records from a Source, settles them through a Store, and commits offsets behind it.
 type Runner[Tx any] struct {
 	store  Store[Tx]
-	bound  BoundStore[Tx] // set by Run
 	source Source
 	cfg    Config
 	errs   []error // of registration
@@ -24,11 +23,13 @@ type Runner[Tx any] struct {
 	routeNames []string
 	byTopic    map[string][]int
 
+	binding Binding
 	ready   *readyQueue[Tx]
 	workCtx context.Context // ends when work in flight must be abandoned: later than Run's own
 	stop    context.CancelCauseFunc
 
 	mu    sync.Mutex
+	bound BoundStore[Tx]          // the store, opened
 	lanes map[Partition]*lane[Tx] // the current assignments
 	work  sync.WaitGroup          // workers, restarts
 
@@ -123,17 +124,38 @@ func (r *Runner[Tx]) bind(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("ask the source who it is: %w", err)
 	}
-	b := Binding{
+	r.binding = Binding{
 		Consumer: r.cfg.Consumer, Cluster: origin.Cluster, Group: origin.Group, Version: r.cfg.Version,
 		HandlerTimeout: r.cfg.HandlerTimeout,
 	}
 	for _, rt := range r.routes {
-		b.Routes = append(b.Routes, RouteName{rt.Name, rt.RenamedFrom})
+		r.binding.Routes = append(r.binding.Routes, RouteName{rt.Name, rt.RenamedFrom})
 	}
-	if r.bound, err = r.store.Open(ctx, b); err != nil {
+	return r.open(ctx)
+}
+
+// open opens the store: at the start, and again when it has gone back, because what it called this consumer may be gone.
+func (r *Runner[Tx]) open(ctx context.Context) error {
+	bound, err := r.store.Open(ctx, r.binding)
+	if err != nil {
 		return fmt.Errorf("open store: %w", err)
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bound = bound
 	return nil
+}
+
+// acquire takes a partition and makes a lane for it.
+func (r *Runner[Tx]) acquire(ctx context.Context, a *Assignment) (*lane[Tx], error) {
+	r.mu.Lock()
+	bound := r.bound
+	r.mu.Unlock()
+	o, err := bound.Acquire(ctx, a.Partition, a.Start) // without a position: from the first record there is
+	if err != nil {
+		return nil, err
+	}
+	return newLane(r, a, bound, o), nil
 }
 
 // fail stops the runner for a reason that waiting would not mend.
@@ -167,16 +189,15 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 	defer cancel()
 	starts := make([]int64, len(as))
 	for i, a := range as {
-		o, err := r.bound.Acquire(ctx, a.Partition, a.Start) // without a position: from the first record there is
+		l, err := r.acquire(ctx, a)
 		if err != nil {
 			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
 		}
-		l := newLane(r, a, o)
 		r.mu.Lock()
 		r.lanes[a.Partition] = l
 		r.mu.Unlock()
-		starts[i] = o.Next
-		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", o.Epoch, "next", o.Next)
+		starts[i] = l.owned.Next
+		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", l.owned.Epoch, "next", l.owned.Next)
 	}
 	return starts, nil
 }
@@ -220,7 +241,7 @@ func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
 			continue // a handler that does not return has it still
 		}
 		l.cancel()
-		if err := r.bound.Release(bounded, l.owned); err != nil {
+		if err := l.bound.Release(bounded, l.owned); err != nil {
 			r.cfg.Logger.Warn("partition not released", "partition", l.assignment.Partition.String(), "error", err)
 		}
 	}
@@ -239,7 +260,7 @@ func (r *Runner[Tx]) drain(lanes []*lane[Tx]) {
 				for _, late := range lanes {
 					late.cancel()
 				}
-				timeout.Reset(r.cfg.ShutdownTimeout)
+				timeout.Reset(max(r.cfg.ShutdownTimeout, time.Second))
 				if cancelled {
 					r.cfg.Logger.Error("a handler does not return although its context ended: its partition is given up without it")
 					return
@@ -311,13 +332,12 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 			if !r.current(old) {
 				return
 			}
-			o, err := r.bound.Acquire(old.ctx, p, old.assignment.Start)
+			l, err := r.reacquire(old, cause)
 			if err != nil {
 				r.cfg.Logger.Warn("partition not taken anew", "partition", p.String(), "error", err)
 				continue
 			}
-			old.assignment.Flow.Rewind(o.Next, func() {
-				l := newLane(r, old.assignment, o)
+			old.assignment.Flow.Rewind(l.owned.Next, func() {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if r.lanes[p] == old {
@@ -328,6 +348,15 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 			return
 		}
 	})
+}
+
+func (r *Runner[Tx]) reacquire(old *lane[Tx], cause error) (*lane[Tx], error) {
+	if errors.Is(cause, ErrStoreWentBack) {
+		if err := r.open(old.ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.acquire(old.ctx, old.assignment)
 }
 
 func (r *Runner[Tx]) current(l *lane[Tx]) bool {

@@ -57,6 +57,33 @@ func (r results) print(out io.Writer) {
 			fmt.Fprintf(out, "bar %s ≥ %g× classic-1: %.1f×, %s\n", b.name, b.times, got, reached(got >= b.times))
 		}
 	}
+	for _, d := range r.doubts() {
+		fmt.Fprintln(out, "doubt:", d)
+	}
+}
+
+// Beyond these a run says more about its neighbours than about the contenders.
+const (
+	mostForeign = 0.10 // share of the machine's CPU
+	mostSpread  = 1.5  // fastest to slowest round of a contender
+)
+
+// doubts are reasons not to trust the figures.
+func (r results) doubts() []string {
+	var out []string
+	for _, c := range contenders {
+		if len(r[c.name]) == 0 {
+			continue
+		}
+		rates := each(r[c.name], figures.rate)
+		if spread := slices.Max(rates) / slices.Min(rates); spread > mostSpread {
+			out = append(out, fmt.Sprintf("%s was %.1f times as fast in one round as in another", c.name, spread))
+		}
+		if foreign := slices.Max(each(r[c.name], func(f figures) float64 { return f.Foreign })); foreign > mostForeign {
+			out = append(out, fmt.Sprintf("others used up to %s of the machine's CPU while %s ran", percent(foreign), c.name))
+		}
+	}
+	return out
 }
 
 func reached(ok bool) string {

@@ -50,7 +50,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	}
 	if err := t.exec(ctx, stmts...); err != nil {
 		if errors.Is(err, fault.ErrCrash) || refused(err) {
-			return translate(err)
+			return s.translate(err)
 		}
 		t.close(ctx) // the lock that resolve waits for may be this connection's
 		if seq, err = s.resolve(ctx, o, err); err != nil {

@@ -29,11 +29,12 @@ func code(err error) string {
 }
 
 // translate turns what the server raised into what the caller knows.
-func translate(err error) error {
+func (s *Store[Tx]) translate(err error) error {
 	switch c := code(err); {
 	case c == codeFenced:
 		return pawl.ErrFenced
 	case c == codeWentBack:
+		s.names.forget() // the names may have gone back too
 		return pawl.ErrStoreWentBack
 	case c == codeEnded:
 		return pawl.ErrTxEnded

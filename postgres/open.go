@@ -170,6 +170,12 @@ func (n *names) has(name string) bool {
 	return ok || name == ""
 }
 
+func (n *names) forget() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ids = nil
+}
+
 // intern makes sure that every name of the batch has an id.
 func (s *Store[Tx]) intern(ctx context.Context, ds []*pawl.Decision) error {
 	var missing []string
