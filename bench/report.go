@@ -53,13 +53,31 @@ func (r results) print(out io.Writer) {
 	t.Flush()
 	fmt.Fprintln(out)
 	for _, b := range bars {
-		if got := r.times(b.name, "classic-1"); got >= 0 {
-			fmt.Fprintf(out, "bar %s ≥ %g× classic-1: %.1f×, %s\n", b.name, b.times, got, reached(got >= b.times))
+		got := r.times(b.name, "classic-1")
+		if got < 0 {
+			continue
+		}
+		fmt.Fprintf(out, "bar %s ≥ %g× classic-1: %.1f×, %s", b.name, b.times, got, reached(got >= b.times))
+		if len(r.doubts(b.name))+len(r.doubts("classic-1")) > 0 {
+			fmt.Fprint(out, " (IN DOUBT, see below)")
+		}
+		fmt.Fprintf(out, "; CPU per record: %s× less\n", decimals(r.cheaper(b.name, "classic-1"), 1))
+	}
+	for _, c := range contenders {
+		for _, d := range r.doubts(c.name) {
+			fmt.Fprintln(out, "doubt:", d)
 		}
 	}
-	for _, d := range r.doubts() {
-		fmt.Fprintln(out, "doubt:", d)
+}
+
+// cheaper is how much less CPU, of consumer and server together, a takes per record than b. Neighbours disturb it far less
+// than they do a rate.
+func (r results) cheaper(a, b string) float64 {
+	cost := func(f figures) float64 { return (f.Go + f.Postgres) / float64(f.Records) }
+	if r[a][0].Postgres < 0 {
+		return -1
 	}
+	return median(each(r[b], cost)) / median(each(r[a], cost))
 }
 
 // Beyond these a run says more about its neighbours than about the contenders.
@@ -68,20 +86,18 @@ const (
 	mostSpread  = 1.5  // fastest to slowest round of a contender
 )
 
-// doubts are reasons not to trust the figures.
-func (r results) doubts() []string {
+// doubts are reasons not to trust the figures of a contender.
+func (r results) doubts(name string) []string {
+	if len(r[name]) == 0 {
+		return nil
+	}
 	var out []string
-	for _, c := range contenders {
-		if len(r[c.name]) == 0 {
-			continue
-		}
-		rates := each(r[c.name], figures.rate)
-		if spread := slices.Max(rates) / slices.Min(rates); spread > mostSpread {
-			out = append(out, fmt.Sprintf("%s was %.1f times as fast in one round as in another", c.name, spread))
-		}
-		if foreign := slices.Max(each(r[c.name], func(f figures) float64 { return f.Foreign })); foreign > mostForeign {
-			out = append(out, fmt.Sprintf("others used up to %s of the machine's CPU while %s ran", percent(foreign), c.name))
-		}
+	rates := each(r[name], figures.rate)
+	if spread := slices.Max(rates) / slices.Min(rates); spread > mostSpread {
+		out = append(out, fmt.Sprintf("%s was %.1f times as fast in one round as in another", name, spread))
+	}
+	if foreign := slices.Max(each(r[name], func(f figures) float64 { return f.Foreign })); foreign > mostForeign {
+		out = append(out, fmt.Sprintf("others used up to %s of the machine's CPU while %s ran", percent(foreign), name))
 	}
 	return out
 }

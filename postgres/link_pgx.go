@@ -77,8 +77,16 @@ type pgxTxn struct {
 	hasMark bool
 }
 
-func (t *pgxTxn) Tx() pgx.Tx      { return &t.handler }
-func (t *pgxTxn) Statements() int { return int(t.handler.statements.Load()) }
+func (t *pgxTxn) Tx() pgx.Tx { return &t.handler }
+
+// Statements cannot see what goes past the handler's transaction: once it was asked for its connection, every call returns
+// a new number.
+func (t *pgxTxn) Statements() int {
+	if t.handler.passed.Load() {
+		return int(t.handler.statements.Add(1))
+	}
+	return int(t.handler.statements.Load())
+}
 
 // Mark needs no round trip while nothing has been written since the last one.
 func (t *pgxTxn) Mark(ctx context.Context) error {
@@ -167,6 +175,7 @@ func (t *pgxTxn) close(ctx context.Context) {
 type handlerTx struct {
 	pgx.Tx
 	statements atomic.Int64
+	passed     atomic.Bool // the connection was given out
 	ended      atomic.Bool // a handler may have leaked it to a goroutine
 }
 
@@ -230,14 +239,14 @@ func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.R
 	return t.Tx.QueryRow(ctx, sql, args...)
 }
 
-// Conn and LargeObjects are ways around the counting, so their use counts as a write.
+// Conn and LargeObjects are ways past the counting.
 func (t *handlerTx) Conn() *pgx.Conn {
-	t.statements.Add(1)
+	t.passed.Store(true)
 	return t.Tx.Conn()
 }
 
 func (t *handlerTx) LargeObjects() pgx.LargeObjects {
-	t.statements.Add(1)
+	t.passed.Store(true)
 	return t.Tx.LargeObjects()
 }
 

@@ -90,8 +90,15 @@ type sqlTxn struct {
 	committed bool
 }
 
-func (t *sqlTxn) Tx() pawl.SQLTx  { return &t.handler }
-func (t *sqlTxn) Statements() int { return int(t.handler.statements.Load()) }
+func (t *sqlTxn) Tx() pawl.SQLTx { return &t.handler }
+
+// Statements cannot see the executions of a prepared statement: once there is one, every call returns a new number.
+func (t *sqlTxn) Statements() int {
+	if t.handler.prepared.Load() {
+		return int(t.handler.statements.Add(1))
+	}
+	return int(t.handler.statements.Load())
+}
 
 func (t *sqlTxn) Mark(ctx context.Context) error {
 	if t.hasMark && t.marked == t.Statements() {
@@ -162,6 +169,7 @@ func (t *sqlTxn) close(ctx context.Context) {
 type handlerConn struct {
 	conn       *sql.Conn
 	statements atomic.Int64
+	prepared   atomic.Bool
 	ended      atomic.Bool
 }
 
@@ -188,6 +196,7 @@ func (h *handlerConn) PrepareContext(ctx context.Context, query string) (*sql.St
 	if _, err := h.use(ctx); err != nil {
 		return nil, err
 	}
+	h.prepared.Store(true)
 	return h.conn.PrepareContext(ctx, query)
 }
 

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl"
@@ -48,7 +49,8 @@ func Open(ctx context.Context, dsn string) (*Store, error) {
 	s.reader = sql.OpenDB(&connector{settings.reader, prepareReader})
 	s.refusal = sql.OpenDB(refusal{})
 	if err := s.probe(ctx); err != nil {
-		return nil, errors.Join(err, s.Close())
+		file, _, _ := strings.Cut(dsn, "?")
+		return nil, errors.Join(fmt.Errorf("%s: %w", file, err), s.Close())
 	}
 	return s, nil
 }

@@ -3,6 +3,7 @@ package orderstest
 
 import (
 	"database/sql"
+	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -42,6 +43,9 @@ func On(t *testing.T, test func(t *testing.T, on Database, open func(testing.TB)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
+		if os.Getenv("PAWL_TEST_POSTGRES") == "" {
+			pgtest.URL(t) // skips the test as a whole, or fails it where the service is required
+		}
 		test(t, Postgres, openPostgres)
 	})
 }
