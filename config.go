@@ -31,7 +31,7 @@ type Config struct {
 	// MaxTries is how often a record that fails for an unknown reason is tried before it is quarantined. Default: 5.
 	MaxTries int
 
-	// MaxBuffered bounds the bytes of records waiting in memory, over all partitions. Default: 64 MiB.
+	// MaxBuffered bounds the bytes of records waiting in memory, over all partitions. Default: 24 MiB.
 	MaxBuffered int
 
 	// CommitInterval is how often offsets are committed to the source. Default: 1 s.
@@ -68,7 +68,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Workers, min(2*runtime.GOMAXPROCS(0), 16))
 	def(&c.MaxBatch, 2000)
 	def(&c.MaxTries, 5)
-	def(&c.MaxBuffered, 64<<20)
+	def(&c.MaxBuffered, 24<<20)
 	defTime(&c.BatchTime, 250*time.Millisecond)
 	defTime(&c.HandlerTimeout, 30*time.Second)
 	defTime(&c.CommitInterval, time.Second)

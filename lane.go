@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -76,6 +77,7 @@ func (l *lane[Tx]) take(records []Record) {
 	if l.state == laneStopped {
 		return
 	}
+	l.queue = slices.Grow(l.queue, len(records))
 	for i := range records {
 		if l.progress.receive(records[i].Offset, records[i].Control) {
 			l.queue = append(l.queue, records[i])
@@ -228,6 +230,8 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 		l.limit = max(n/2, 1)
 	case l.calm > 0:
 		l.calm--
+	case full && took < l.r.cfg.BatchTime/8:
+		l.limit = min(4*l.limit, l.r.cfg.MaxBatch)
 	case full && took < l.r.cfg.BatchTime/2:
 		l.limit = min(2*l.limit, l.r.cfg.MaxBatch)
 	}
@@ -237,7 +241,9 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open.drop(n)
+	if l.open.drop(n); len(l.open.records) == 0 {
+		l.open = nil // an idle lane keeps nothing
+	}
 	if l.state == laneStopped {
 		return
 	}
@@ -380,7 +386,7 @@ func (b *openBatch[Tx]) drop(n int) {
 
 // head returns the steps to try, route by route, and how many records they are of.
 func (l *lane[Tx]) head() ([]*step[Tx], int) {
-	if l.open == nil || len(l.open.records) == 0 {
+	if l.open == nil {
 		l.open = l.decode()
 	}
 	n := min(len(l.open.records), l.limit)
@@ -423,7 +429,7 @@ func (l *lane[Tx]) decode() *openBatch[Tx] {
 	l.mu.Unlock()
 
 	for _, route := range l.routes {
-		sec := l.r.routes[route].open()
+		sec := l.r.routes[route].open(n)
 		steps := make([]step[Tx], n)
 		for i := range b.records {
 			st := &steps[i]

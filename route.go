@@ -50,14 +50,14 @@ func (r *Route) validate() error {
 // Handle registers a handler that is called for one record at a time. Its writes go through tx; what it returns is
 // described at the verbs ([Ignore], [Stale], [Reject], [Later]). What is wrong with a registration is reported by Run.
 func Handle[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(ctx context.Context, tx Tx, e Envelope[T]) error) {
-	r.register(route, dec == nil || h == nil, func() section[Tx] { return &records[Tx, T]{envelopes[T]{dec: dec}, h} })
+	r.register(route, dec == nil || h == nil, func(n int) section[Tx] { return &records[Tx, T]{newEnvelopes(dec, n), h} })
 }
 
 // HandleBatch registers a handler that is called for many records at once: for effects that are written as a set. Each
 // Key is in a batch once, and the records of a stream are in order. An error undoes the whole batch, which is then tried
 // in halves until the record that fails is alone.
 func HandleBatch[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(ctx context.Context, tx Tx, b *Batch[T]) error) {
-	r.register(route, dec == nil || h == nil, func() section[Tx] { return &batches[Tx, T]{envelopes[T]{dec: dec}, h} })
+	r.register(route, dec == nil || h == nil, func(n int) section[Tx] { return &batches[Tx, T]{newEnvelopes(dec, n), h} })
 }
 
 // section is the part of a batch that belongs to one route, with the body's type erased. It holds decoded envelopes by
@@ -75,6 +75,10 @@ type section[Tx any] interface {
 type envelopes[T any] struct {
 	dec Decoder[T]
 	all []Envelope[T]
+}
+
+func newEnvelopes[T any](dec Decoder[T], n int) envelopes[T] {
+	return envelopes[T]{dec, make([]Envelope[T], 0, n)}
 }
 
 func (s *envelopes[T]) decode(rec *Record, d *Decision) (err error) {

@@ -38,7 +38,7 @@ type Runner[Tx any] struct {
 
 type boundRoute[Tx any] struct {
 	Route
-	open func() section[Tx]
+	open func(n int) section[Tx]
 }
 
 // NewRunner joins a store to a source. Register routes with [Handle] and [HandleBatch], then call Run. What is wrong with
@@ -47,7 +47,7 @@ func NewRunner[Tx any](store Store[Tx], source Source, cfg Config) *Runner[Tx] {
 	return &Runner[Tx]{store: store, source: source, cfg: cfg.withDefaults(), byTopic: map[string][]int{}}
 }
 
-func (r *Runner[Tx]) register(route Route, incomplete bool, open func() section[Tx]) {
+func (r *Runner[Tx]) register(route Route, incomplete bool, open func(n int) section[Tx]) {
 	if err := route.validate(); err != nil {
 		r.errs = append(r.errs, err)
 	}

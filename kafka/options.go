@@ -19,8 +19,8 @@ func (c *Config) defaults() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.WithLogger(logger{c.Logger}),
 		kgo.ClientID("pawl"),
-		kgo.FetchMaxBytes(16 << 20),
-		kgo.FetchMaxPartitionBytes(1 << 20),
+		kgo.FetchMaxBytes(4 << 20),
+		kgo.FetchMaxPartitionBytes(256 << 10),
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.MaxConcurrentFetches(4),
 		kgo.MaxDecompressBatchBytes(64 << 20),

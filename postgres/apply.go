@@ -71,10 +71,7 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 			k.add(s.scopes[d.Route], d.KeyID)
 		}
 	}
-	if len(keyed) == 0 {
-		return nil
-	}
-	return t.exec(ctx, stmt{sql: s.query["look"], args: []any{k.scope, k.form, k.id}, row: func(scan func(...any) error) error {
+	look := stmt{sql: s.query["look"], args: []any{k.scope, k.form, k.id}, row: func(scan func(...any) error) error {
 		var i, offset int64
 		var outcome int16
 		var row int32
@@ -88,7 +85,8 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 		}
 		copy(d.Prior.Fingerprint[:], fp)
 		return nil
-	}})
+	}}
+	return t.exec(ctx, look, stmt{sql: s.query["end_of_look"]})
 }
 
 // finish is everything after the handlers, as statements that need no answer in between. The last but one proves that we

@@ -28,28 +28,39 @@ func (k *keyColumns) add(scope int32, id pawl.KeyID) {
 
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
 
-// column collects a value per row, and whether any is there.
+// column collects a value per row that may be absent.
 type column[E any] struct {
-	all []*E
-	any bool
+	values  []E
+	present []bool
+	n       int // how many are present
 }
 
-func newColumn[E any](n int) column[E] { return column[E]{all: make([]*E, 0, n)} }
+func newColumn[E any](n int) column[E] {
+	return column[E]{values: make([]E, 0, n), present: make([]bool, 0, n)}
+}
 
 func (c *column[E]) add(v E, present bool) {
-	if !present {
-		c.all = append(c.all, nil)
-		return
+	c.values, c.present = append(c.values, v), append(c.present, present)
+	if present {
+		c.n++
 	}
-	c.any = true
-	c.all = append(c.all, &v)
 }
 
+// arg is the cheapest array that says it: null if none is present, plain if all are.
 func (c *column[E]) arg() any {
-	if !c.any {
+	switch c.n {
+	case 0:
 		return nil
+	case len(c.values):
+		return c.values
 	}
-	return c.all
+	all := make([]*E, len(c.values))
+	for i := range c.values {
+		if c.present[i] {
+			all[i] = &c.values[i]
+		}
+	}
+	return all
 }
 
 // decisionColumns are the arguments $4… of insert_decision, in key order.

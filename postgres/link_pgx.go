@@ -7,13 +7,22 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/fault"
 )
 
-type pgxLink struct{ pool *pgxpool.Pool }
+type pgxLink struct {
+	pool *pgxpool.Pool
+	flat bool // the client knows the types of parameters beforehand
+}
+
+func newPgxLink(pool *pgxpool.Pool) *pgxLink {
+	mode := pool.Config().ConnConfig.DefaultQueryExecMode
+	return &pgxLink{pool, mode != pgx.QueryExecModeExec && mode != pgx.QueryExecModeSimpleProtocol}
+}
 
 func (l *pgxLink) exec(ctx context.Context, stmts ...stmt) error {
 	for _, st := range stmts {
@@ -51,7 +60,7 @@ func (l *pgxLink) begin(ctx context.Context, text string) (txn[pgx.Tx], error) {
 		conn.Release()
 		return nil, err
 	}
-	t := &pgxTxn{conn: conn, tx: tx}
+	t := &pgxTxn{conn: conn, tx: tx, flat: l.flat}
 	t.handler.Tx = tx
 	return t, nil
 }
@@ -75,6 +84,7 @@ type pgxTxn struct {
 	handler handlerTx
 	marked  int // statements when the mark was last set
 	hasMark bool
+	flat    bool
 }
 
 func (t *pgxTxn) Tx() pgx.Tx { return &t.handler }
@@ -130,6 +140,9 @@ func (t *pgxTxn) exec(ctx context.Context, stmts ...stmt) error {
 	}
 	b := &pgx.Batch{}
 	for _, st := range stmts {
+		if t.flat {
+			flatten(st.args)
+		}
 		b.Queue(st.sql, st.args...)
 	}
 	results := t.conn.SendBatch(ctx, b)
@@ -144,6 +157,18 @@ func (t *pgxTxn) exec(ctx context.Context, stmts ...stmt) error {
 		}
 	}
 	return results.Close()
+}
+
+// flatten spares pgx from reflecting over each element of the arrays that it has no short path for.
+func flatten(args []any) {
+	for i, a := range args {
+		switch a := a.(type) {
+		case []pgtype.UUID:
+			args[i] = pgtype.FlatArray[pgtype.UUID](a)
+		case [][]byte:
+			args[i] = pgtype.FlatArray[[]byte](a)
+		}
+	}
 }
 
 func (t *pgxTxn) intact(context.Context, string, string) error {

@@ -42,7 +42,7 @@ type bound[Tx any] struct {
 
 // New returns a store for handlers on pgx. The pool stays the caller's.
 func New(pool *pgxpool.Pool, opts ...Option) *Store[pgx.Tx] {
-	return newStore[pgx.Tx](&pgxLink{pool}, opts)
+	return newStore[pgx.Tx](newPgxLink(pool), opts)
 }
 
 // NewSQL returns a store for handlers on database/sql over any PostgreSQL driver. db stays the caller's.

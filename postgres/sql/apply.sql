@@ -2,13 +2,17 @@
 
 -- name: begin
 -- Local to the transaction, so that a pooling proxy may hand the connection to anyone afterwards. The timeouts cut off an
--- owner that froze inside: its locks must not hold up the next one. Plans are made for the arrays at hand: a generic plan
--- made while the table was small stays bad for ever.
+-- owner that froze inside: its locks must not hold up the next one. The plan of the look-up is made for the arrays at hand:
+-- a generic one, made while the table was small, would stay bad for ever.
 begin isolation level read committed read write;
 set local statement_timeout = '{{statement_timeout}}';
 set local idle_in_transaction_session_timeout = '{{idle_timeout}}';
-set local plan_cache_mode = force_custom_plan;
-set local pawl.guard = '{{guard}}'
+set local pawl.guard = '{{guard}}';
+set local plan_cache_mode = force_custom_plan
+
+-- name: end_of_look
+-- From here on statements are the handlers', which may be prepared and should not be planned anew each time.
+set local plan_cache_mode to default
 
 -- name: look
 -- What is already decided. "limit 1" keeps it one probe of the primary key per key, whatever the statistics say: a new
@@ -34,25 +38,22 @@ select current_setting('pawl.guard', true)
 
 -- name: insert_decision
 -- Claim and evidence in one row. No "on conflict": a key that another transaction decided meanwhile must undo this one.
--- The arrays come in key order, so that two batches that share keys wait for each other instead of deadlocking.
+-- The arrays come in key order, so that two batches that share keys wait for each other instead of deadlocking. Unnested in
+-- the select list they run side by side, and one that is null gives nulls; that is a quarter cheaper than from unnest(…).
 insert into pawl_decision (
-    scope_id, progress_id, code_id, mode, processed_at,
-    key_form, key_id, key, fingerprint, outcome, position_offset, ingested_at, occurred_at, type_id, stream_type_id, stream,
-    version, schema_version, reason, event_id, message_id, correlation_id, causation_id
+    progress_id, code_id, processed_at,
+    scope_id, mode, key_form, key_id, key,
+    fingerprint, outcome, position_offset, ingested_at,
+    occurred_at, type_id, stream_type_id, stream,
+    version, schema_version, reason, event_id,
+    message_id, correlation_id, causation_id
 )
-select k.scope_id, $1::integer, $2::integer, k.mode, $3::timestamptz,
-       k.key_form, k.key_id, k.key, k.fingerprint, k.outcome, k.position_offset, k.ingested_at, k.occurred_at, k.type_id,
-       k.stream_type_id, k.stream, k.version, k.schema_version, k.reason, k.event_id, k.message_id, k.correlation_id,
-       k.causation_id
-from unnest(
-    $4::integer[], $5::smallint[], $6::smallint[], $7::uuid[], $8::bytea[], $9::uuid[], $10::smallint[], $11::bigint[],
-    $12::timestamptz[], $13::timestamptz[], $14::integer[], $15::integer[], $16::text[], $17::bigint[], $18::integer[],
-    $19::text[], $20::text[], $21::text[], $22::text[], $23::text[]
-) as k (
-    scope_id, mode, key_form, key_id, key, fingerprint, outcome, position_offset,
-    ingested_at, occurred_at, type_id, stream_type_id, stream, version, schema_version,
-    reason, event_id, message_id, correlation_id, causation_id
-)
+select $1::integer, $2::integer, $3::timestamptz,
+       unnest($4::integer[]), unnest($5::smallint[]), unnest($6::smallint[]), unnest($7::uuid[]), unnest($8::bytea[]),
+       unnest($9::uuid[]), unnest($10::smallint[]), unnest($11::bigint[]), unnest($12::timestamptz[]),
+       unnest($13::timestamptz[]), unnest($14::integer[]), unnest($15::integer[]), unnest($16::text[]),
+       unnest($17::bigint[]), unnest($18::integer[]), unnest($19::text[]), unnest($20::text[]),
+       unnest($21::text[]), unnest($22::text[]), unnest($23::text[])
 
 -- name: insert_redelivery
 -- The same position again writes nothing.
