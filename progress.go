@@ -14,6 +14,7 @@ type progress struct {
 	marks     *watermark.Tracker
 	stored    Ownership // as of the last commit to the store: what an offset commit may claim to follow
 	committed int64     // offset last stored with the source
+	void      bool      // the store has refused this owner: nothing more is committed for it
 }
 
 func newProgress(o *Ownership) *progress {
@@ -56,6 +57,9 @@ func (p *progress) due() (next int64, metadata string, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next = p.marks.Frontier()
+	if p.void {
+		return 0, "", false
+	}
 	return next, fmt.Sprintf("pawl/1 next=%d epoch=%d seq=%d", p.stored.Next, p.stored.Epoch, p.stored.Seq), next > p.committed
 }
 
@@ -64,4 +68,11 @@ func (p *progress) commit(next int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.committed = max(p.committed, next)
+}
+
+// end is for an owner that the store has refused: what it has settled may be gone from the store, and must not be committed.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.void = true
 }

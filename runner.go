@@ -313,6 +313,7 @@ func (r *Runner[Tx]) detach(ps []Partition) []*lane[Tx] {
 // restart takes a partition anew after the store refused its owner. Everything of the old ownership is dropped. It gives
 // up once the partition has been taken away: then another member is its owner.
 func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
+	old.progress.end()
 	p := old.assignment.Partition
 	log := r.cfg.Logger.Warn
 	if errors.Is(cause, ErrStoreWentBack) {
@@ -337,11 +338,14 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 				r.cfg.Logger.Warn("partition not taken anew", "partition", p.String(), "error", err)
 				continue
 			}
+			unhook := context.AfterFunc(old.ctx, l.cancel) // in case it ends before the border is reached
 			old.assignment.Flow.Rewind(l.owned.Next, func() {
 				r.mu.Lock()
 				defer r.mu.Unlock()
 				if r.lanes[p] == old {
 					r.lanes[p] = l
+					unhook()
+					old.cancel()
 					old.assignment.Flow.Resume() // the old lane may have been full
 				}
 			})

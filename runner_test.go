@@ -287,7 +287,15 @@ func TestAStoreThatWentBackIsReadFromItsPosition(t *testing.T) {
 			}
 		}
 	}
-	r := pawl.NewRunner(store, b.log, cfg)
+	log := &watchedLog{b.log, func(c pawl.Commit) {
+		b.mu.Lock()
+		noticed := len(b.restarts) > 0
+		b.mu.Unlock()
+		if stored := count(t, db, `select next_offset from pawl_progress`); noticed && c.Next > int64(stored) {
+			t.Errorf("offset %d is committed, though the store was seen to have gone back to %d", c.Next, stored)
+		}
+	}}
+	r := pawl.NewRunner(store, log, cfg)
 	pawl.Handle(r, pawl.Route{Name: "a", Topics: []string{pawltest.Topic}}, payments(), h)
 	stop := start(t, r)
 	b.until(t, "four decisions, one of them twice", func() bool { return len(b.outcomes["a"]) == 4 })
