@@ -16,6 +16,12 @@ type Config struct {
 	// identity, not a label: under another name everything takes effect again. Required.
 	Consumer string
 
+	// Start is where a partition begins that the store has no position for. Default: StartEarliest.
+	Start Start
+
+	// Reset is what to do when someone has changed the group's committed offset from outside. Default: ResetStop.
+	Reset Reset
+
 	// Workers is how many batches are in the database at once, over all partitions. Default: twice the CPUs, at most 16.
 	Workers int
 
@@ -52,6 +58,33 @@ type Config struct {
 	// Now is the clock that rows are dated by. Default: time.Now.
 	Now func() time.Time
 }
+
+// Start says where a partition begins that the store has no position for. The position is durable before the first record
+// is read, and from then on the store's alone.
+type Start uint8
+
+const (
+	// StartEarliest begins with the first record of the log. If the group has committed an offset all the same, then someone
+	// has consumed this partition without this store, and Run stops rather than repeat or skip their work.
+	StartEarliest Start = iota
+	// StartCommitted goes on from the offset that the group has committed, for moving a consumer to Pawl; without one, it is
+	// StartEarliest.
+	StartCommitted
+)
+
+// Reset says what to do when the group's committed offset is not Pawl's and differs from the store's position: someone
+// has reset it.
+type Reset uint8
+
+const (
+	// ResetStop stops Run, saying both offsets: a person decides.
+	ResetStop Reset = iota
+	// ResetRefuse goes on from the store's position; the group's offset will follow it.
+	ResetRefuse
+	// ResetAccept moves to the offset that was set. Going back, records are read again, and those that took effect are
+	// duplicates; going forward, the records in between are never read.
+	ResetAccept
+)
 
 // withDefaults returns a copy with every field set.
 func (c Config) withDefaults() Config {
@@ -94,6 +127,12 @@ func (c *Config) validate() error {
 	}
 	if err := validName(c.Consumer); c.Consumer != "" && err != nil {
 		bad("Config.Consumer %q: %w", c.Consumer, err)
+	}
+	if c.Start > StartCommitted {
+		bad("Config.Start is %d, which is no Start", c.Start)
+	}
+	if c.Reset > ResetAccept {
+		bad("Config.Reset is %d, which is no Reset", c.Reset)
 	}
 	for _, n := range []struct {
 		name  string

@@ -14,10 +14,14 @@ type gateStore struct{ gate chan struct{} }
 
 func (s *gateStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
 func (s *gateStore) Acquire(_ context.Context, p Partition, start int64) (*Ownership, error) {
+	if start == NoStart {
+		return nil, ErrNoPosition
+	}
 	return &Ownership{Partition: p, Next: start}, nil
 }
-func (s *gateStore) Release(context.Context, *Ownership) error { return nil }
-func (s *gateStore) Classify(error) Class                      { return Unknown }
+func (s *gateStore) Move(context.Context, *Ownership, int64) error { return nil }
+func (s *gateStore) Release(context.Context, *Ownership) error     { return nil }
+func (s *gateStore) Classify(error) Class                          { return Unknown }
 func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error {
 	select {
 	case <-s.gate:
@@ -89,7 +93,7 @@ func TestAFullLanePausesItsSource(t *testing.T) {
 	in := <-source.in
 	flow := &noteFlow{}
 	p := Partition{Topic: "t"}
-	if _, err := in.Assign(ctx, []*Assignment{{Partition: p, Flow: flow}}); err != nil {
+	if _, err := in.Assign(ctx, []*Assignment{{Partition: p, Committed: -1, Flow: flow}}); err != nil {
 		t.Fatal(err)
 	}
 	value := make([]byte, 10_000)

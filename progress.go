@@ -7,6 +7,18 @@ import (
 	"github.com/pawlhq/pawl/internal/watermark"
 )
 
+// sign writes the metadata of an offset commit: which store position it follows.
+func sign(o Ownership) string {
+	return fmt.Sprintf("pawl/1 next=%d epoch=%d seq=%d", o.Next, o.Epoch, o.Seq)
+}
+
+// signed reads it. An offset that someone else has committed, or reset, has no such signature.
+func signed(metadata string) (next int64, ok bool) {
+	var epoch, seq int64
+	n, err := fmt.Sscanf(metadata, "pawl/1 next=%d epoch=%d seq=%d", &next, &epoch, &seq)
+	return next, n == 3 && err == nil
+}
+
 // progress is how far one assignment has come: received, settled, committed. One object per assignment: a partition that
 // comes back starts a new one, so that a late result of the old assignment changes nothing.
 type progress struct {
@@ -60,7 +72,7 @@ func (p *progress) due() (next int64, metadata string, ok bool) {
 	if p.void {
 		return 0, "", false
 	}
-	return next, fmt.Sprintf("pawl/1 next=%d epoch=%d seq=%d", p.stored.Next, p.stored.Epoch, p.stored.Seq), next > p.committed
+	return next, sign(p.stored), next > p.committed
 }
 
 // commit follows an offset commit to the source.

@@ -146,18 +146,6 @@ func (r *Runner[Tx]) open(ctx context.Context) error {
 	return nil
 }
 
-// acquire takes a partition and makes a lane for it.
-func (r *Runner[Tx]) acquire(ctx context.Context, a *Assignment) (*lane[Tx], error) {
-	r.mu.Lock()
-	bound := r.bound
-	r.mu.Unlock()
-	o, err := bound.Acquire(ctx, a.Partition, a.Start) // without a position: from the first record there is
-	if err != nil {
-		return nil, err
-	}
-	return newLane(r, a, bound, o), nil
-}
-
 // fail stops the runner for a reason that waiting would not mend.
 func (r *Runner[Tx]) fail(err error) { r.stop(err) }
 
@@ -354,13 +342,21 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 	})
 }
 
+// reacquire does not look at the group's commit again: what is known of it is from when the partition was assigned.
 func (r *Runner[Tx]) reacquire(old *lane[Tx], cause error) (*lane[Tx], error) {
 	if errors.Is(cause, ErrStoreWentBack) {
 		if err := r.open(old.ctx); err != nil {
 			return nil, err
 		}
 	}
-	return r.acquire(old.ctx, old.assignment)
+	r.mu.Lock()
+	bound := r.bound
+	r.mu.Unlock()
+	o, err := bound.Acquire(old.ctx, old.assignment.Partition, old.assignment.Start)
+	if err != nil {
+		return nil, err
+	}
+	return newLane(r, old.assignment, bound, o), nil
 }
 
 func (r *Runner[Tx]) current(l *lane[Tx]) bool {

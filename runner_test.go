@@ -247,6 +247,8 @@ func TestAFencedOwnerThatStillOwnsThePartitionTakesItAnew(t *testing.T) {
 	}
 	cfg := b.config()
 	cfg.MaxBatch = 1
+	cfg.Start = pawl.StartCommitted // from a commit that is not Pawl's: it must not be taken for a reset later
+	b.log.SetCommitted(pawl.Partition{Topic: pawltest.Topic, TopicID: pawl.TopicID{1}}, 0, "someone else's")
 	r := pawl.NewRunner(store, b.log, cfg)
 	pawl.Handle(r, pawl.Route{Name: "a", Topics: []string{pawltest.Topic}}, payments(), h)
 	stop := start(t, r)

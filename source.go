@@ -40,8 +40,10 @@ type Intake interface {
 // Assignment.
 type Assignment struct {
 	Partition Partition
-	Start     int64 // the first offset of the log
-	End       int64 // the offset after the last readable record
+	Start     int64  // the first offset of the log
+	End       int64  // the offset after the last readable record
+	Committed int64  // the offset that the group has committed; -1 is none
+	Metadata  string // what was committed beside it
 	Flow      Flow
 }
 

@@ -20,8 +20,12 @@ type Store[Tx any] interface {
 // An implementation is safe for concurrent use, except that one Ownership is used by one call at a time.
 type BoundStore[Tx any] interface {
 	// Acquire takes a partition by raising its epoch, and returns the position to read from. From then on no transaction of an
-	// earlier owner commits. A partition without a position gets start, durably, before Acquire returns.
+	// earlier owner commits. A partition without a position gets start, durably, before Acquire returns; with NoStart it is
+	// left alone, and the answer is ErrNoPosition.
 	Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error)
+
+	// Move sets the position of a partition that o owns, forward or back, because an operator has decided so.
+	Move(ctx context.Context, o *Ownership, next int64) error
 
 	// Apply settles a batch in one transaction:
 	//
@@ -62,6 +66,9 @@ type RouteName struct {
 	Name        string
 	RenamedFrom string
 }
+
+// NoStart, given to Acquire, takes only a partition that has a position.
+const NoStart int64 = -1
 
 // Ownership is the right to a partition: the epoch proves it, Seq is the last commit this owner has seen.
 type Ownership struct {

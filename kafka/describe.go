@@ -38,10 +38,58 @@ func (r *run) describe(ctx context.Context, given offsets) ([]*assignment, error
 	if err != nil {
 		return nil, err
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for i, a := range as {
 		a.Start, a.End = starts[i], ends[i]
+		a.Committed, a.Metadata = r.commitsOf.find(a.Partition)
 	}
 	return as, nil
+}
+
+// fetched is called by the client with the offsets that the group has committed, before assigned is. Only here is the
+// metadata beside them to be seen.
+func (r *run) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	found := groupCommits{}
+	for _, g := range resp.Groups {
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				metadata := ""
+				if p.Metadata != nil {
+					metadata = *p.Metadata
+				}
+				found[commitKey{t.Topic, t.TopicID, p.Partition}] = commitValue{p.Offset, metadata}
+			}
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.commitsOf = found
+	return nil
+}
+
+// groupCommits is what the group has committed, for the partitions that were last assigned. Brokers name topics by name or by
+// id, depending on their version.
+type groupCommits map[commitKey]commitValue
+
+type commitKey struct {
+	topic     string
+	id        pawl.TopicID
+	partition int32
+}
+
+type commitValue struct {
+	offset   int64
+	metadata string
+}
+
+func (c groupCommits) find(p pawl.Partition) (int64, string) {
+	for _, k := range []commitKey{{p.Topic, p.TopicID, p.Index}, {p.Topic, pawl.TopicID{}, p.Index}, {"", p.TopicID, p.Index}} {
+		if v, ok := c[k]; ok && v.offset >= 0 {
+			return v.offset, v.metadata
+		}
+	}
+	return -1, ""
 }
 
 // topicIDs asks for the ids of topics. The request goes to a broker each time: what the client has cached may be the id

@@ -28,7 +28,8 @@
 //
 // # Where reading starts
 //
-// The intake decides, from its store; the offset that the group has stored is not used. An offset that the log does not
+// The intake decides, from its store; it is told the offset that the group has committed, and the metadata beside it, which
+// show whether Pawl committed it or someone has reset it. An offset that the log does not
 // have ends Run with an error: a client left to itself would move to one that exists, or wait until the log has grown
 // past it, and either way skip records without a word. For the same reason the leader epoch is never given.
 //

@@ -44,6 +44,7 @@ func (r *run) options(ctx context.Context, topics []string) []kgo.Opt {
 		// Both: the reset offset alone would also become the start offset, which is then the end of the log.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+		kgo.OnOffsetsFetched(r.fetched),
 		kgo.AdjustFetchOffsetsFn(r.assigned),
 		kgo.OnPartitionsRevoked(r.revoked),
 		kgo.OnPartitionsLost(r.lost),

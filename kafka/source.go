@@ -154,12 +154,13 @@ type run struct {
 	commits sync.RWMutex
 
 	// Taken after commits and after assignment.handing, never before.
-	mu      sync.Mutex
-	live    map[string]map[int32]*assignment // not ended, by topic and partition
-	rewinds []rewind                         // asked for, not yet done
-	wake    context.CancelFunc               // interrupts the poll under way
-	err     error                            // why Run ends early
-	closing *time.Timer                      // once the group is being left: gives it up
+	mu        sync.Mutex
+	commitsOf groupCommits                     // as fetched for the latest assignment
+	live      map[string]map[int32]*assignment // not ended, by topic and partition
+	rewinds   []rewind                         // asked for, not yet done
+	wake      context.CancelFunc               // interrupts the poll under way
+	err       error                            // why Run ends early
+	closing   *time.Timer                      // once the group is being left: gives it up
 }
 
 func newRun(cfg Config, in pawl.Intake) *run {

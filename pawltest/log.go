@@ -12,13 +12,13 @@ import (
 type Log struct {
 	mu        sync.Mutex
 	records   map[pawl.Partition][]pawl.Record
-	committed map[pawl.Partition]int64
+	committed map[pawl.Partition]pawl.Commit
 	started   func(p pawl.Partition, from int64) // called when a partition has been assigned
 }
 
 // NewLog returns a log that holds records; they must have their positions.
 func NewLog(records []pawl.Record) *Log {
-	l := &Log{records: map[pawl.Partition][]pawl.Record{}, committed: map[pawl.Partition]int64{}}
+	l := &Log{records: map[pawl.Partition][]pawl.Record{}, committed: map[pawl.Partition]pawl.Commit{}}
 	for _, r := range records {
 		l.records[r.Partition] = append(l.records[r.Partition], r)
 	}
@@ -29,10 +29,23 @@ func NewLog(records []pawl.Record) *Log {
 func (l *Log) Committed(p pawl.Partition) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n, ok := l.committed[p]; ok {
-		return n
+	if c, ok := l.committed[p]; ok {
+		return c.Next
 	}
 	return -1
+}
+
+// SetCommitted sets the offset committed for p, as a tool beside Pawl would.
+func (l *Log) SetCommitted(p pawl.Partition, next int64, metadata string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.committed[p] = pawl.Commit{Next: next, Metadata: metadata}
+}
+
+func (l *Log) metadata(p pawl.Partition) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.committed[p].Metadata
 }
 
 // Origin is part of pawl.Source.
@@ -51,7 +64,8 @@ func (l *Log) Run(ctx context.Context, _ []string, in pawl.Intake) error {
 	as := make([]*pawl.Assignment, len(parts))
 	for i, p := range parts {
 		flows[i] = &flow{records: l.records[p], in: in, partition: p}
-		as[i] = &pawl.Assignment{Partition: p, End: int64(len(l.records[p])), Flow: flows[i]}
+		as[i] = &pawl.Assignment{Partition: p, End: int64(len(l.records[p])), Committed: l.Committed(p), Flow: flows[i]}
+		as[i].Metadata = l.metadata(p)
 	}
 	starts, err := in.Assign(ctx, as)
 	if err != nil {
@@ -77,7 +91,7 @@ func (l *Log) Commit(_ context.Context, commits []pawl.Commit) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range commits {
-		l.committed[c.Assignment.Partition] = c.Next
+		l.committed[c.Assignment.Partition] = c
 	}
 	return nil
 }

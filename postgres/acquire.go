@@ -17,19 +17,26 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	now := time.Now()
 	var row int32
 	o := &pawl.Ownership{Partition: p}
-	err := s.link.exec(ctx,
-		stmt{sql: s.query["acquire_insert"], args: []any{s.consumer, topic, p.Index, p.Topic, start, now}},
-		stmt{sql: s.query["acquire_raise"], args: []any{s.consumer, topic, p.Index, s.owner, p.Topic, now}, row: func(scan func(...any) error) error {
-			return scan(&row, &o.Epoch)
-		}})
-	if err != nil {
+	stmts := make([]stmt, 0, 2)
+	if start != pawl.NoStart {
+		stmts = append(stmts, stmt{sql: s.query["acquire_insert"], args: []any{s.consumer, topic, p.Index, p.Topic, start, now}})
+	}
+	found := false
+	stmts = append(stmts, stmt{sql: s.query["acquire_raise"], args: []any{s.consumer, topic, p.Index, s.owner, p.Topic, now}, row: func(scan func(...any) error) error {
+		found = true
+		return scan(&row, &o.Epoch)
+	}})
+	if err := s.link.exec(ctx, stmts...); err != nil {
 		return nil, fmt.Errorf("raise epoch: %w", err)
+	}
+	if !found {
+		return nil, pawl.ErrNoPosition
 	}
 	if err := fault.Hit(ctx, fault.Acquired); err != nil {
 		return nil, err
 	}
 	var epoch int64
-	err = s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
+	err := s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
 		return scan(&epoch, &o.Seq, &o.Next)
 	}})
 	if err != nil {
@@ -40,6 +47,24 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	}
 	o.Row = int64(row)
 	return o, nil
+}
+
+// Move sets the position. See pawl.BoundStore.
+func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
+	moved := false
+	var seq int64
+	err := s.link.exec(ctx, stmt{sql: s.query["move"], args: []any{int32(o.Row), o.Epoch, next}, row: func(scan func(...any) error) error {
+		moved = true
+		return scan(&seq)
+	}})
+	switch {
+	case err != nil:
+		return fmt.Errorf("move position: %w", err)
+	case !moved:
+		return pawl.ErrFenced
+	}
+	o.Seq, o.Next = seq, next
+	return nil
 }
 
 // Release gives a partition back. See pawl.BoundStore.

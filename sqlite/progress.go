@@ -21,10 +21,16 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 			sql.Named("topic", p.Topic), sql.Named("start", start), sql.Named("owner", s.owner),
 			sql.Named("now", time.Now().UnixMicro()),
 		}
-		if _, err := tx.ExecContext(ctx, query("acquire_insert"), args...); err != nil {
-			return err
+		if start != pawl.NoStart {
+			if _, err := tx.ExecContext(ctx, query("acquire_insert"), args...); err != nil {
+				return err
+			}
 		}
-		return tx.QueryRowContext(ctx, query("acquire_raise"), args...).Scan(&o.Row, &o.Epoch)
+		err := tx.QueryRowContext(ctx, query("acquire_raise"), args...).Scan(&o.Row, &o.Epoch)
+		if errors.Is(err, sql.ErrNoRows) {
+			return pawl.ErrNoPosition
+		}
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("acquire %s: %w", p, err)
@@ -38,6 +44,23 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	}
 	o.Seq, o.Next = at.seq, at.next
 	return o, nil
+}
+
+// Move sets the position. See pawl.BoundStore.
+func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
+	var seq int64
+	err := s.write(ctx, func(tx *transaction) error {
+		err := tx.QueryRowContext(ctx, query("move"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch), sql.Named("next", next)).Scan(&seq)
+		if errors.Is(err, sql.ErrNoRows) {
+			return pawl.ErrFenced
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("move position of %s: %w", o.Partition, err)
+	}
+	o.Seq, o.Next = seq, next
+	return nil
 }
 
 // Release gives a partition back, unless another owner has taken it.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/pawlhq/pawl"
@@ -9,6 +10,8 @@ import (
 func acquireTests[Tx any]() []test[Tx] {
 	return []test[Tx]{
 		{"a partition without a position gets the start, durably", acquireStart[Tx]},
+		{"without a start, a partition without a position is left alone", acquireNoStart[Tx]},
+		{"the owner moves the position, forward and back, and nobody else", moveByOwner[Tx]},
 		{"each acquire raises the epoch and reads the position", acquireRaises[Tx]},
 		{"partitions and topics made anew have positions of their own", acquireApart[Tx]},
 		{"owners that do not give back are counted until one advances", acquireCountsCrashes[Tx]},
@@ -114,4 +117,38 @@ func releaseTwice[Tx any](t *testing.T, h Harness[Tx]) {
 			t.Errorf("release: %v", err)
 		}
 	}
+}
+
+func acquireNoStart[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	if o, err := c.store.Acquire(w.ctx, partition(0), pawl.NoStart); !errors.Is(err, pawl.ErrNoPosition) {
+		t.Fatalf("acquire: got %v, %v, want %v", o, err, pawl.ErrNoPosition)
+	}
+	w.wantInt(0, `select count(*) from pawl_progress`)
+	c.acquire(partition(0), 42)
+	if o := c.acquire(partition(0), pawl.NoStart); o.Next != 42 {
+		t.Errorf("ownership: %+v, want the position 42", o)
+	}
+}
+
+func moveByOwner[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	o := one.acquire(partition(0), 5)
+	one.apply(o, record(partition(0), 5, "a", "v"))
+	for _, next := range []int64{100, 3} {
+		if err := one.store.Move(w.ctx, o, next); err != nil || o.Next != next {
+			t.Fatalf("move to %d: %v, and the owner is at %d", next, err, o.Next)
+		}
+		w.wantInt(next, `select next_offset from pawl_progress`)
+	}
+	one.apply(o, record(partition(0), 3, "b", "v")) // seq moved along
+	w.wantInt(4, `select next_offset from pawl_progress`)
+
+	two.acquire(partition(0), 0)
+	if err := one.store.Move(w.ctx, o, 50); !errors.Is(err, pawl.ErrFenced) {
+		t.Errorf("move by an earlier owner: got %v, want %v", err, pawl.ErrFenced)
+	}
+	w.wantInt(4, `select next_offset from pawl_progress`)
 }

@@ -20,6 +20,15 @@ where consumer_id = $1::integer
   and partition = $3::integer
 returning id, epoch
 
+-- name: move
+-- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost.
+update pawl_progress
+set next_offset = $3::bigint,
+    seq = seq + 1
+where id = $1::integer
+  and epoch = $2::bigint
+returning seq
+
 -- name: read_progress
 select epoch, seq, next_offset
 from pawl_progress

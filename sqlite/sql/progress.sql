@@ -20,6 +20,15 @@ where consumer_id = :consumer
   and partition = :partition
 returning id, epoch
 
+-- name: move
+-- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost.
+update pawl_progress
+set next_offset = :next,
+    seq = seq + 1
+where id = :id
+  and epoch = :epoch
+returning seq
+
 -- name: read_progress
 select epoch, seq, next_offset
 from pawl_progress
