@@ -14,25 +14,29 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pawlhq/pawl"
-	"github.com/pawlhq/pawl/kafka/embedded"
+	"github.com/pawlhq/pawl/internal/kafkatest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	topic   = "payments"
+	topic   = "payments" // where the test has no broker, or one of its own
 	group   = "billing"
 	timeout = 30 * time.Second // of a wait that should take far less
 )
 
-func startBroker(t *testing.T, partitions int) *embedded.Broker {
+// broker is a Kafka, with a topic and a group for one test.
+type broker struct {
+	addrs        []string
+	topic, group string
+}
+
+// each runs body on an embedded broker and on the real one.
+func each(t *testing.T, partitions int, body func(t *testing.T, b *broker)) {
 	t.Helper()
-	b, err := embedded.Start(embedded.Config{Topics: []embedded.Topic{{Name: topic, Partitions: partitions}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { check(t, b.Close()) })
-	return b
+	kafkatest.Each(t, func(t *testing.T, addrs []string) {
+		body(t, &broker{addrs: addrs, topic: kafkatest.Topic(t, addrs, partitions), group: kafkatest.Group(t)})
+	})
 }
 
 func check(t *testing.T, err error) {
@@ -42,33 +46,23 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func client(t *testing.T, addrs []string, opts ...kgo.Opt) *kgo.Client {
+func (b *broker) client(t *testing.T, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	check(t, err)
-	t.Cleanup(cl.Close)
-	return cl
+	return kafkatest.Client(t, b.addrs, opts...)
 }
 
-// produce writes n records to a partition, each with its number in the partition as the value.
-func produce(t *testing.T, cl *kgo.Client, partition int32, n int) {
+// produce writes n records to a partition, each with its number among them as the value.
+func (b *broker) produce(t *testing.T, cl *kgo.Client, partition int32, n int) {
 	t.Helper()
-	records := make([]*kgo.Record, n)
-	for i := range records {
-		records[i] = &kgo.Record{
-			Topic: topic, Partition: partition, Key: fmt.Append(nil, i), Value: fmt.Append(nil, i),
-			Headers: []kgo.RecordHeader{{Key: "n", Value: fmt.Append(nil, i)}},
-		}
-	}
-	check(t, cl.ProduceSync(t.Context(), records...).FirstErr())
+	kafkatest.Produce(t, cl, b.topic, partition, n)
 }
 
 // committed is what the group has stored for a partition.
-func committed(t *testing.T, cl *kgo.Client, partition int32) (offset int64, metadata string) {
+func (b *broker) committed(t *testing.T, cl *kgo.Client, partition int32) (offset int64, metadata string) {
 	t.Helper()
-	all, err := kadm.NewClient(cl).FetchOffsets(t.Context(), group)
+	all, err := kadm.NewClient(cl).FetchOffsets(t.Context(), b.group)
 	check(t, err)
-	o, ok := all.Lookup(topic, partition)
+	o, ok := all.Lookup(b.topic, partition)
 	if !ok {
 		return -1, ""
 	}
@@ -276,9 +270,9 @@ type member struct {
 	done chan error
 }
 
-func newSource(addrs []string, opts ...kgo.Opt) *Source {
+func (b *broker) source(opts ...kgo.Opt) *Source {
 	return New(Config{
-		Brokers: addrs, Group: group, Logger: slog.New(slog.DiscardHandler),
+		Brokers: b.addrs, Group: b.group, Logger: slog.New(slog.DiscardHandler),
 		Options: append([]kgo.Opt{
 			kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(50 * time.Millisecond),
 			kgo.RebalanceTimeout(15 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond),
@@ -286,11 +280,11 @@ func newSource(addrs []string, opts ...kgo.Opt) *Source {
 	})
 }
 
-func start(t *testing.T, src *Source, in *intake) *member {
+func (b *broker) start(t *testing.T, src *Source, in *intake) *member {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := &member{Source: src, in: in, stop: cancel, done: make(chan error, 1)}
-	go func() { m.done <- src.Run(ctx, []string{topic}, in) }()
+	go func() { m.done <- src.Run(ctx, []string{b.topic}, in) }()
 	t.Cleanup(func() { m.end(t); in.verify(t) })
 	return m
 }

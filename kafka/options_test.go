@@ -83,18 +83,19 @@ func TestConfigErrorsAreReportedTogether(t *testing.T) {
 }
 
 func TestOtherOptionsPassThrough(t *testing.T) {
-	b := startBroker(t, 1)
-	src := newSource(b.Addrs(), kgo.InstanceID("one"), kgo.Balancers(kgo.RangeBalancer()), kgo.SessionTimeout(10*time.Second))
-	in := newIntake()
-	m := start(t, src, in)
-	in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
-	cl := m.running.cl
-	if got := cl.OptValue(kgo.InstanceID); got != "one" {
-		t.Errorf("instance id %v", got)
-	}
-	if got := cl.OptValue(kgo.SessionTimeout); got != 10*time.Second {
-		t.Errorf("session timeout %v", got)
-	}
+	each(t, 1, func(t *testing.T, b *broker) {
+		src := b.source(kgo.InstanceID("one"), kgo.Balancers(kgo.RangeBalancer()), kgo.SessionTimeout(10*time.Second))
+		in := newIntake()
+		m := b.start(t, src, in)
+		in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
+		cl := m.running.cl
+		if got := cl.OptValue(kgo.InstanceID); got != "one" {
+			t.Errorf("instance id %v", got)
+		}
+		if got := cl.OptValue(kgo.SessionTimeout); got != 10*time.Second {
+			t.Errorf("session timeout %v", got)
+		}
+	})
 }
 
 func TestOptionsThatTheClientRefusesAreReported(t *testing.T) {

@@ -13,233 +13,245 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
-	"github.com/pawlhq/pawl/kafka/embedded"
+	"github.com/pawlhq/pawl/internal/kafkatest"
 )
 
 func TestOriginIsTheClusterAndTheGroup(t *testing.T) {
-	b := startBroker(t, 1)
-	got, err := newSource(b.Addrs()).Origin(t.Context())
-	check(t, err)
-	if want := (pawl.Origin{Cluster: embedded.ClusterID, Group: group}); got != want {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	each(t, 1, func(t *testing.T, b *broker) {
+		metadata, err := kadm.NewClient(b.client(t)).BrokerMetadata(t.Context())
+		check(t, err)
+		got, err := b.source().Origin(t.Context())
+		check(t, err)
+		if want := (pawl.Origin{Cluster: metadata.Cluster, Group: b.group}); got != want || want.Cluster == "" {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
 }
 
 func TestOneMemberReadsEveryPartitionFromTheGivenOffsets(t *testing.T) {
-	b := startBroker(t, 4)
-	cl := client(t, b.Addrs())
-	in := newIntake()
-	for p := range int32(4) {
-		produce(t, cl, p, 100)
-		in.store.next[p] = int64(10 * p)
-	}
-	start(t, newSource(b.Addrs()), in)
-	for p := range int32(4) {
-		from := int64(10 * p)
-		in.waitTaken(t, p, int(100-from))
-		if got := in.offsets(p); !slices.Equal(got, between(from, 100)) {
-			t.Errorf("partition %d: %v", p, got)
+	each(t, 4, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		in := newIntake()
+		for p := range int32(4) {
+			b.produce(t, cl, p, 100)
+			in.store.next[p] = int64(10 * p)
 		}
-		a := in.assignment(p)
-		if a.Start != 0 || a.End != 100 || a.Partition.TopicID == (pawl.TopicID{}) {
-			t.Errorf("assignment: %+v", a)
+		b.start(t, b.source(), in)
+		for p := range int32(4) {
+			from := int64(10 * p)
+			in.waitTaken(t, p, int(100-from))
+			if got := in.offsets(p); !slices.Equal(got, between(from, 100)) {
+				t.Errorf("partition %d: %v", p, got)
+			}
+			a := in.assignment(p)
+			if a.Start != 0 || a.End != 100 || a.Partition.TopicID == (pawl.TopicID{}) {
+				t.Errorf("assignment: %+v", a)
+			}
 		}
-	}
-	r := in.taken[1][5]
-	if string(r.Value) != "15" || string(r.Key) != "15" || len(r.Headers) != 1 || string(r.Headers[0].Value) != "15" ||
-		r.Timestamp.IsZero() || r.Partition != in.assignment(1).Partition || r.Control {
-		t.Errorf("record: %+v", r)
-	}
+		r := in.taken[1][5]
+		if string(r.Value) != "15" || string(r.Key) != "15" || len(r.Headers) != 1 || string(r.Headers[0].Value) != "15" ||
+			r.Timestamp.IsZero() || r.Partition != in.assignment(1).Partition || r.Control {
+			t.Errorf("record: %+v", r)
+		}
+	})
 }
 
 func TestAbortedRecordsAreNotTakenAndMarkersAreControlRecords(t *testing.T) {
-	b := startBroker(t, 1)
-	cl := client(t, b.Addrs(), kgo.TransactionalID("tx"))
-	for _, tx := range []struct {
-		n   int
-		end kgo.TransactionEndTry
-	}{{3, kgo.TryCommit}, {2, kgo.TryAbort}, {2, kgo.TryCommit}, {3, kgo.TryAbort}} {
-		check(t, cl.BeginTransaction())
-		produce(t, cl, 0, tx.n)
-		check(t, cl.EndTransaction(t.Context(), tx.end))
-	}
-	in := newIntake()
-	start(t, newSource(b.Addrs()), in)
-	in.wait(t, "the last marker", func() bool { return slices.Contains(in.offsets(0), 13) })
-	var data, control []int64
-	for _, r := range in.taken[0] {
-		if r.Control {
-			control = append(control, r.Offset)
-		} else {
-			data = append(data, r.Offset)
+	each(t, 1, func(t *testing.T, b *broker) {
+		cl := b.client(t, kgo.TransactionalID(b.topic))
+		for _, tx := range []struct {
+			n   int
+			end kgo.TransactionEndTry
+		}{{3, kgo.TryCommit}, {2, kgo.TryAbort}, {2, kgo.TryCommit}, {3, kgo.TryAbort}} {
+			check(t, cl.BeginTransaction())
+			b.produce(t, cl, 0, tx.n)
+			check(t, cl.EndTransaction(t.Context(), tx.end))
 		}
-	}
-	if !slices.Equal(data, []int64{0, 1, 2, 7, 8}) || !slices.Equal(control, []int64{3, 6, 9, 13}) {
-		t.Errorf("data %v, control %v", data, control)
-	}
-	if a := in.assignment(0); a.End != 14 {
-		t.Errorf("end %d", a.End)
-	}
+		kafkatest.WaitStable(t, cl, b.topic, 0, 14)
+		in := newIntake()
+		b.start(t, b.source(), in)
+		in.wait(t, "the last marker", func() bool { return slices.Contains(in.offsets(0), 13) })
+		var data, control []int64
+		for _, r := range in.taken[0] {
+			if r.Control {
+				control = append(control, r.Offset)
+			} else {
+				data = append(data, r.Offset)
+			}
+		}
+		if !slices.Equal(data, []int64{0, 1, 2, 7, 8}) || !slices.Equal(control, []int64{3, 6, 9, 13}) {
+			t.Errorf("data %v, control %v", data, control)
+		}
+		if a := in.assignment(0); a.End != 14 {
+			t.Errorf("end %d", a.End)
+		}
+	})
 }
 
 func TestEndIsBeforeAnOpenTransaction(t *testing.T) {
-	b := startBroker(t, 1)
-	produce(t, client(t, b.Addrs()), 0, 4)
-	tx := client(t, b.Addrs(), kgo.TransactionalID("tx"))
-	check(t, tx.BeginTransaction())
-	produce(t, tx, 0, 3)
+	each(t, 1, func(t *testing.T, b *broker) {
+		b.produce(t, b.client(t), 0, 4)
+		tx := b.client(t, kgo.TransactionalID(b.topic))
+		check(t, tx.BeginTransaction())
+		b.produce(t, tx, 0, 3)
 
-	in := newIntake()
-	in.store.next[0] = 6 // readable later: no reason to stop
-	m := start(t, newSource(b.Addrs()), in)
-	in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
-	if a := in.assignment(0); a.End != 4 {
-		t.Errorf("end %d, want the last stable offset", a.End)
-	}
-	check(t, tx.EndTransaction(t.Context(), kgo.TryCommit))
-	in.waitTaken(t, 0, 2)
-	if got := in.offsets(0); !slices.Equal(got, []int64{6, 7}) {
-		t.Errorf("offsets %v", got)
-	}
-	check(t, m.end(t))
+		in := newIntake()
+		in.store.next[0] = 6 // readable later: no reason to stop
+		m := b.start(t, b.source(), in)
+		in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
+		if a := in.assignment(0); a.End != 4 {
+			t.Errorf("end %d, want the last stable offset", a.End)
+		}
+		check(t, tx.EndTransaction(t.Context(), kgo.TryCommit))
+		in.waitTaken(t, 0, 2)
+		if got := in.offsets(0); !slices.Equal(got, []int64{6, 7}) {
+			t.Errorf("offsets %v", got)
+		}
+		check(t, m.end(t))
+	})
 }
 
 func TestPartitionsMoveBetweenMembersWithoutGapOrRepeat(t *testing.T) {
-	b := startBroker(t, 4)
-	cl := client(t, b.Addrs())
-	one, two := newIntake(), newIntake()
-	two.store = one.store
-	produceAll := func(n int) {
+	each(t, 4, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		one, two := newIntake(), newIntake()
+		two.store = one.store
+		produceAll := func(n int) {
+			for p := range int32(4) {
+				b.produce(t, cl, p, n)
+			}
+		}
+		total := func(p int32) []int64 {
+			all := append(one.offsets(p), two.offsets(p)...)
+			slices.Sort(all)
+			return all
+		}
+
+		produceAll(50)
+		m := b.start(t, b.source(), one)
 		for p := range int32(4) {
-			produce(t, cl, p, n)
+			one.waitTaken(t, p, 50)
 		}
-	}
-	total := func(p int32) []int64 {
-		all := append(one.offsets(p), two.offsets(p)...)
-		slices.Sort(all)
-		return all
-	}
+		b.start(t, b.source(), two)
+		two.wait(t, "half of the partitions", func() bool { return len(two.assigned()) == 2 && len(one.assigned()) == 2 })
+		produceAll(50)
+		for p := range int32(4) {
+			in := one
+			if two.assignment(p) != nil {
+				in = two
+			}
+			in.wait(t, "the second fifty", func() bool { return len(total(p)) == 100 })
+		}
 
-	produceAll(50)
-	m := start(t, newSource(b.Addrs()), one)
-	for p := range int32(4) {
-		one.waitTaken(t, p, 50)
-	}
-	start(t, newSource(b.Addrs()), two)
-	two.wait(t, "half of the partitions", func() bool { return len(two.assigned()) == 2 && len(one.assigned()) == 2 })
-	produceAll(50)
-	for p := range int32(4) {
-		in := one
-		if two.assignment(p) != nil {
-			in = two
+		check(t, m.end(t))
+		if got := one.assigned(); len(got) != 0 {
+			t.Errorf("still assigned after Run: %v", got)
 		}
-		in.wait(t, "the second fifty", func() bool { return len(total(p)) == 100 })
-	}
-
-	check(t, m.end(t))
-	if got := one.assigned(); len(got) != 0 {
-		t.Errorf("still assigned after Run: %v", got)
-	}
-	two.wait(t, "all partitions", func() bool { return len(two.assigned()) == 4 })
-	produceAll(50)
-	for p := range int32(4) {
-		two.wait(t, "the third fifty", func() bool { return len(total(p)) == 150 })
-		if got := total(p); !slices.Equal(got, upTo(150)) {
-			t.Errorf("partition %d: %v", p, got)
+		two.wait(t, "all partitions", func() bool { return len(two.assigned()) == 4 })
+		produceAll(50)
+		for p := range int32(4) {
+			two.wait(t, "the third fifty", func() bool { return len(total(p)) == 150 })
+			if got := total(p); !slices.Equal(got, upTo(150)) {
+				t.Errorf("partition %d: %v", p, got)
+			}
 		}
-	}
-	if len(one.lost)+len(two.lost) > 0 {
-		t.Errorf("lost: %v %v", one.lost, two.lost)
-	}
+		if len(one.lost)+len(two.lost) > 0 {
+			t.Errorf("lost: %v %v", one.lost, two.lost)
+		}
+	})
 }
 
 func TestStoppingRevokesAndCommits(t *testing.T) {
-	b := startBroker(t, 2)
-	cl := client(t, b.Addrs())
-	produce(t, cl, 0, 10)
-	produce(t, cl, 1, 20)
-	in := newIntake()
-	in.src = newSource(b.Addrs())
-	m := start(t, in.src, in)
-	in.waitTaken(t, 0, 10)
-	in.waitTaken(t, 1, 20)
-	began := time.Now()
-	check(t, m.end(t))
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("stopping took %s", took)
-	}
-	if got := slices.Sorted(slices.Values(in.revoked)); !slices.Equal(got, []int32{0, 1}) || len(in.lost) > 0 {
-		t.Errorf("revoked %v, lost %v", in.revoked, in.lost)
-	}
-	for p, want := range map[int32]int64{0: 10, 1: 20} {
-		if offset, metadata := committed(t, cl, p); offset != want || metadata != "pawl" {
-			t.Errorf("partition %d: committed %d %q", p, offset, metadata)
+	each(t, 2, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		b.produce(t, cl, 0, 10)
+		b.produce(t, cl, 1, 20)
+		in := newIntake()
+		in.src = b.source()
+		m := b.start(t, in.src, in)
+		in.waitTaken(t, 0, 10)
+		in.waitTaken(t, 1, 20)
+		began := time.Now()
+		check(t, m.end(t))
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("stopping took %s", took)
 		}
-	}
-	// The group was left, not abandoned until the session runs out.
-	groups, err := kadm.NewClient(cl).DescribeGroups(t.Context(), group)
-	check(t, err)
-	if n := len(groups[group].Members); n != 0 {
-		t.Errorf("%d members left", n)
-	}
+		if got := slices.Sorted(slices.Values(in.revoked)); !slices.Equal(got, []int32{0, 1}) || len(in.lost) > 0 {
+			t.Errorf("revoked %v, lost %v", in.revoked, in.lost)
+		}
+		for p, want := range map[int32]int64{0: 10, 1: 20} {
+			if offset, metadata := b.committed(t, cl, p); offset != want || metadata != "pawl" {
+				t.Errorf("partition %d: committed %d %q", p, offset, metadata)
+			}
+		}
+		// The group was left, not abandoned until the session runs out.
+		groups, err := kadm.NewClient(cl).DescribeGroups(t.Context(), b.group)
+		check(t, err)
+		if n := len(groups[b.group].Members); n != 0 {
+			t.Errorf("%d members left", n)
+		}
+	})
 }
 
 func TestAssignIsAskedAgainAfterAnError(t *testing.T) {
 	// The client takes context.Canceled for "leaving" and would never join again.
 	for _, failure := range []error{errors.New("store is down"), context.Canceled} {
 		t.Run(failure.Error(), func(t *testing.T) {
-			b := startBroker(t, 1)
-			produce(t, client(t, b.Addrs()), 0, 10)
-			in := newIntake()
-			tries := 0
-			in.onAssign = func(context.Context, []*pawl.Assignment) error {
-				if tries++; tries < 3 {
-					return failure
+			each(t, 1, func(t *testing.T, b *broker) {
+				b.produce(t, b.client(t), 0, 10)
+				in := newIntake()
+				tries := 0
+				in.onAssign = func(context.Context, []*pawl.Assignment) error {
+					if tries++; tries < 3 {
+						return failure
+					}
+					return nil
 				}
-				return nil
-			}
-			start(t, newSource(b.Addrs(), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond })), in)
-			in.waitTaken(t, 0, 10)
+				b.start(t, b.source(kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond })), in)
+				in.waitTaken(t, 0, 10)
+			})
 		})
 	}
 }
 
 func TestARebalanceDuringAssignIsSurvived(t *testing.T) {
-	b := startBroker(t, 2)
-	cl := client(t, b.Addrs())
-	one, two := newIntake(), newIntake()
-	two.store = one.store
-	asked := make(chan struct{})
-	var once sync.Once
-	one.onAssign = func(ctx context.Context, _ []*pawl.Assignment) (err error) {
-		once.Do(func() { // until the group takes partitions away again
-			close(asked)
-			<-ctx.Done()
-			err = ctx.Err()
-		})
-		return err
-	}
-	start(t, newSource(b.Addrs()), one)
-	<-asked
-	start(t, newSource(b.Addrs()), two)
-	both := func() bool { return len(one.assigned()) == 1 && len(two.assigned()) == 1 }
-	one.wait(t, "one partition each", both)
-	for p := range int32(2) {
-		produce(t, cl, p, 10)
-	}
-	one.waitTaken(t, one.assigned()[0], 10)
-	two.waitTaken(t, two.assigned()[0], 10)
+	each(t, 2, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		one, two := newIntake(), newIntake()
+		two.store = one.store
+		asked := make(chan struct{})
+		var once sync.Once
+		one.onAssign = func(ctx context.Context, _ []*pawl.Assignment) (err error) {
+			once.Do(func() { // until the group takes partitions away again
+				close(asked)
+				<-ctx.Done()
+				err = ctx.Err()
+			})
+			return err
+		}
+		b.start(t, b.source(), one)
+		<-asked
+		b.start(t, b.source(), two)
+		both := func() bool { return len(one.assigned()) == 1 && len(two.assigned()) == 1 }
+		one.wait(t, "one partition each", both)
+		for p := range int32(2) {
+			b.produce(t, cl, p, 10)
+		}
+		one.waitTaken(t, one.assigned()[0], 10)
+		two.waitTaken(t, two.assigned()[0], 10)
+	})
 }
 
 func TestMisconfiguredAssignEndsRun(t *testing.T) {
-	b := startBroker(t, 1)
-	in := newIntake()
-	want := &pawl.Error{Op: "own", Class: pawl.Misconfigured, Err: errors.New("no such table")}
-	in.onAssign = func(context.Context, []*pawl.Assignment) error { return want }
-	m := start(t, newSource(b.Addrs()), in)
-	if err := m.wait(t); !errors.Is(err, want) {
-		t.Errorf("got %v", err)
-	}
+	each(t, 1, func(t *testing.T, b *broker) {
+		in := newIntake()
+		want := &pawl.Error{Op: "own", Class: pawl.Misconfigured, Err: errors.New("no such table")}
+		in.onAssign = func(context.Context, []*pawl.Assignment) error { return want }
+		m := b.start(t, b.source(), in)
+		if err := m.wait(t); !errors.Is(err, want) {
+			t.Errorf("got %v", err)
+		}
+	})
 }
 
 func TestAPositionOutsideTheLogEndsRun(t *testing.T) {
@@ -252,56 +264,59 @@ func TestAPositionOutsideTheLogEndsRun(t *testing.T) {
 		{"below", 5, "the position to read on from is 5, and the log has 12 to 20"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := startBroker(t, 2)
-			cl := client(t, b.Addrs())
-			produce(t, cl, 0, 20)
-			deleteBefore(t, cl, 12)
-			in := newIntake()
-			in.store.next[0] = c.position
-			m := start(t, newSource(b.Addrs()), in)
-			err := m.wait(t)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), topic+"/0") {
-				t.Errorf("got %v", err)
-			}
-			if !slices.Equal(in.lost, []int32{0}) || !slices.Equal(in.revoked, []int32{1}) || len(in.taken) > 0 {
-				t.Errorf("lost %v, revoked %v, taken %v", in.lost, in.revoked, in.taken)
-			}
+			each(t, 2, func(t *testing.T, b *broker) {
+				cl := b.client(t)
+				b.produce(t, cl, 0, 20)
+				b.deleteBefore(t, cl, 12)
+				in := newIntake()
+				in.store.next[0] = c.position
+				m := b.start(t, b.source(), in)
+				err := m.wait(t)
+				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), b.topic+"/0") {
+					t.Errorf("got %v", err)
+				}
+				if !slices.Equal(in.lost, []int32{0}) || !slices.Equal(in.revoked, []int32{1}) || len(in.taken) > 0 {
+					t.Errorf("lost %v, revoked %v, taken %v", in.lost, in.revoked, in.taken)
+				}
+			})
 		})
 	}
 }
 
 func TestRecordsDeletedUnderASlowReaderEndRun(t *testing.T) {
-	b := startBroker(t, 1)
-	cl := client(t, b.Addrs())
-	produce(t, cl, 0, 5)
-	in := newIntake()
-	in.onTake = func(a *pawl.Assignment, _ []pawl.Record) { a.Flow.Pause() }
-	m := start(t, newSource(b.Addrs()), in)
-	in.waitTaken(t, 0, 5)
-	produce(t, cl, 0, 15)
-	deleteBefore(t, cl, 12)
-	in.assignment(0).Flow.Resume()
-	err := m.wait(t)
-	if err == nil || !strings.Contains(err.Error(), "the position to read on from is 5, and the log has 12 to 20") {
-		t.Errorf("got %v", err)
-	}
-	if got := in.offsets(0); !slices.Equal(got, upTo(5)) {
-		t.Errorf("taken %v", got)
-	}
+	each(t, 1, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		b.produce(t, cl, 0, 5)
+		in := newIntake()
+		in.onTake = func(a *pawl.Assignment, _ []pawl.Record) { a.Flow.Pause() }
+		m := b.start(t, b.source(), in)
+		in.waitTaken(t, 0, 5)
+		b.produce(t, cl, 0, 15)
+		b.deleteBefore(t, cl, 12)
+		in.assignment(0).Flow.Resume()
+		err := m.wait(t)
+		if err == nil || !strings.Contains(err.Error(), "the position to read on from is 5, and the log has 12 to 20") {
+			t.Errorf("got %v", err)
+		}
+		if got := in.offsets(0); !slices.Equal(got, upTo(5)) {
+			t.Errorf("taken %v", got)
+		}
+	})
 }
 
-func deleteBefore(t *testing.T, cl *kgo.Client, offset int64) {
+func (b *broker) deleteBefore(t *testing.T, cl *kgo.Client, offset int64) {
 	t.Helper()
-	_, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: offset}}})
+	_, err := kadm.NewClient(cl).DeleteRecords(t.Context(), kadm.Offsets{b.topic: {0: {Topic: b.topic, Partition: 0, At: offset}}})
 	check(t, err)
 }
 
 func TestOneRunAtATime(t *testing.T) {
-	b := startBroker(t, 1)
-	in := newIntake()
-	m := start(t, newSource(b.Addrs()), in)
-	in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
-	if err := m.Run(t.Context(), []string{topic}, newIntake()); err == nil || !strings.Contains(err.Error(), "already running") {
-		t.Errorf("got %v", err)
-	}
+	each(t, 1, func(t *testing.T, b *broker) {
+		in := newIntake()
+		m := b.start(t, b.source(), in)
+		in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
+		if err := m.Run(t.Context(), []string{b.topic}, newIntake()); err == nil || !strings.Contains(err.Error(), "already running") {
+			t.Errorf("got %v", err)
+		}
+	})
 }

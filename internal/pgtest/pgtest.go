@@ -1,5 +1,6 @@
-// Package pgtest gives each test a PostgreSQL database of its own, on the server that
-// scripts/services started or that PAWL_TEST_POSTGRES names.
+// Package pgtest gives each test a PostgreSQL database of its own, on a server that
+// scripts/services started or that PAWL_TEST_POSTGRES names. A test that wants to crash its
+// server starts one: services.Start(t, "postgres").
 //
 // Where the server is missing, a test is skipped and noted for the closing summary of
 // scripts/test; with PAWL_REQUIRE_SERVICES=1 it fails instead.
@@ -10,23 +11,46 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/internal/pgtest/services"
 )
 
 // patience bounds each step of setting up and tearing down.
 const patience = 30 * time.Second
 
-// URL returns the connection URL of a fresh, empty database. It is dropped when the test
-// ends, together with any session still on it.
+// Server is a server that the tests share, by its name in scripts/services.
+type Server string
+
+const (
+	Postgres   Server = "postgres"   // of the version that the system has
+	Postgres18 Server = "postgres18" // of major version 18
+)
+
+// Each runs body once for each server, as a subtest with its name.
+func Each(t *testing.T, body func(t *testing.T, s Server)) {
+	t.Helper()
+	for _, s := range []Server{Postgres, Postgres18} {
+		t.Run(string(s), func(t *testing.T) { body(t, s) })
+	}
+}
+
+// URL is [Server.URL] of [Postgres].
 func URL(t testing.TB) string {
 	t.Helper()
-	server := parse(t, "PAWL_TEST_POSTGRES", service(t, "postgres", "PAWL_TEST_POSTGRES"))
+	return Postgres.URL(t)
+}
+
+// URL returns the connection URL of a fresh, empty database. It is dropped when the test
+// ends, together with any session still on it.
+func (s Server) URL(t testing.TB) string {
+	t.Helper()
+	server := parse(t, "the address of "+string(s), services.Address(t, string(s)))
 	name := "pawl_t_" + randomHex(t)
 	quoted := pgx.Identifier{name}.Sanitize()
 
@@ -43,11 +67,17 @@ func URL(t testing.TB) string {
 	return fresh.String()
 }
 
-// Pool returns a pool on a fresh database, closed when the test ends. A connection that the
-// test never released fails it.
+// Pool is [Server.Pool] of [Postgres].
 func Pool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	return Open(t, URL(t))
+	return Postgres.Pool(t)
+}
+
+// Pool returns a pool on a fresh database, closed when the test ends. A connection that the
+// test never released fails it.
+func (s Server) Pool(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	return Open(t, s.URL(t))
 }
 
 // Open returns a pool on the database at rawURL, as URL or Bouncer returned it, closed when
@@ -73,50 +103,17 @@ func Open(t testing.TB, rawURL string) *pgxpool.Pool {
 	return pool
 }
 
-// Bouncer returns the URL by which the database at freshURL is reached through PgBouncer in
+// Bouncer returns the URL by which the database at freshURL, one of [Postgres], is reached through PgBouncer in
 // transaction mode. Statements are not prepared: a prepared one belongs to a session, and
 // the next transaction may get another.
 func Bouncer(t testing.TB, freshURL string) string {
 	t.Helper()
-	bouncer := parse(t, "PAWL_TEST_PGBOUNCER", service(t, "pgbouncer", "PAWL_TEST_PGBOUNCER"))
+	bouncer := parse(t, "the address of pgbouncer", services.Address(t, "pgbouncer"))
 	bouncer.Path = parse(t, "the database's URL", freshURL).Path
 	query := bouncer.Query()
 	query.Set("default_query_exec_mode", "exec")
 	bouncer.RawQuery = query.Encode()
 	return bouncer.String()
-}
-
-// service returns the value of variable, or ends the test for want of the service.
-func service(t testing.TB, name, variable string) string {
-	t.Helper()
-	if value := os.Getenv(variable); value != "" {
-		return value
-	}
-	const remedy = `run "make test", or "scripts/services up" and then eval "$(scripts/services env)"`
-	if os.Getenv("PAWL_REQUIRE_SERVICES") == "1" {
-		t.Fatalf("no %s: %s is not set; %s", name, variable, remedy)
-	}
-	noteSkip(t, name)
-	t.Skipf("no %s: %s is not set; %s", name, variable, remedy)
-	return ""
-}
-
-// noteSkip appends to the file from which scripts/test lists what was not exercised. One
-// write, because test processes share the file.
-func noteSkip(t testing.TB, name string) {
-	t.Helper()
-	path := os.Getenv("PAWL_TEST_SKIPS")
-	if path == "" {
-		return
-	}
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatalf("note the skipped test: %v", err)
-	}
-	defer f.Close()
-	if _, err := f.WriteString(name + "\t" + t.Name() + "\n"); err != nil {
-		t.Fatalf("note the skipped test: %v", err)
-	}
 }
 
 // admin runs one statement on the server's own database. It may run after the test's context

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/pgtest/services"
 )
 
 func TestEachCallGetsItsOwnDatabase(t *testing.T) {
@@ -39,6 +40,39 @@ func TestDatabaseIsDroppedAtTheEndOfTheTest(t *testing.T) {
 	}
 	if left != 0 {
 		t.Errorf("database %s is still there", name)
+	}
+}
+
+func TestEachServerIsOfItsOwnVersion(t *testing.T) {
+	versions := make(map[int]pgtest.Server)
+	pgtest.Each(t, func(t *testing.T, s pgtest.Server) {
+		var version int
+		if err := s.Pool(t).QueryRow(t.Context(), "select current_setting('server_version_num')::int").Scan(&version); err != nil {
+			t.Fatal(err)
+		}
+		major := version / 10000
+		if s == pgtest.Postgres18 && major != 18 {
+			t.Errorf("%s is of version %d", s, major)
+		}
+		versions[major] = s
+	})
+	t.Logf("versions: %v", versions)
+}
+
+func TestAServerOfTheTestsOwnCrashesAndRecovers(t *testing.T) {
+	own := services.Start(t, "postgres")
+	pool := pgtest.Open(t, own.Address)
+	if _, err := pool.Exec(t.Context(), "create table kept as select 7 as n"); err != nil {
+		t.Fatal(err)
+	}
+	own.Control(t, "kill")
+	if err := pool.Ping(t.Context()); err == nil {
+		t.Fatal("the server was killed and answers")
+	}
+	own.Control(t, "start")
+	var n int
+	if err := pool.QueryRow(t.Context(), "select n from kept").Scan(&n); err != nil || n != 7 {
+		t.Errorf("after the crash: %d, %v", n, err)
 	}
 }
 

@@ -131,6 +131,53 @@ stop_pid() { # pidfile needle signal
     done
 }
 
+# test_var prints the name of the variable by which the tests find a service.
+test_var() { # service
+    echo "PAWL_TEST_$(tr '[:lower:]' '[:upper:]' <<<"$1")"
+}
+
+# given is true if the environment names a server. What an earlier `env` of this same state
+# printed is ours, not given: after a down it must not be mistaken for somebody's server.
+given() { # service
+    local var
+    var=$(test_var "$1")
+    [[ -n ${!var:-} && ${!var} != "$("${1}_own")" ]]
+}
+
+# address prints where the tests find a service, given or our own.
+address() { # service
+    local var
+    var=$(test_var "$1")
+    if given "$1"; then
+        echo "${!var}"
+    else
+        "${1}_own"
+    fi
+}
+
+export_address() { # service
+    echo "export $(test_var "$1")=$(sh_quote "$(address "$1")")"
+}
+
+# write_ctl makes the file by which a test kills and starts a service of ours:
+# sh FILE kill, sh FILE start. It is no program, because the state may be where none may run.
+write_ctl() { # service
+    cat >"$STATE/$1-ctl" <<CTL
+#!/bin/sh
+PAWL_SERVICES_DIR=$(sh_quote "$STATE") exec $(sh_quote "$self") ctl $1 "\$@"
+CTL
+    chmod 755 "$STATE/$1-ctl"
+}
+
+# export_ctl also forgets one that is of another server.
+export_ctl() { # service
+    if given "$1"; then
+        echo "unset $(test_var "$1")_CTL"
+    else
+        echo "export $(test_var "$1")_CTL=$(sh_quote "$STATE/$1-ctl")"
+    fi
+}
+
 # recall prints what an earlier up wrote down about a service, or nothing.
 recall() { # file
     [[ ! -r $STATE/$1 ]] || cat "$STATE/$1"
@@ -159,10 +206,75 @@ apt_install() { # package…
         root=(sudo -n)
     fi
     echo "services: installing $*" >&2
-    if ! ${root[@]+"${root[@]}"} sh "$self.d/apt-install.sh" "$@" >"$STATE/apt.log" 2>&1 </dev/null; then
-        WHY="apt-get install $* did not work: $(grep -m1 '^E:' "$STATE/apt.log" || tail -n 1 "$STATE/apt.log")"
+    if ! ${root[@]+"${root[@]}"} sh "$self.d/apt-install.sh" "$@" >"$STATE/apt-$1.log" 2>&1 </dev/null; then
+        WHY="apt-get install $* did not work: $(grep -m1 '^E:' "$STATE/apt-$1.log" || tail -n 1 "$STATE/apt-$1.log")"
         return 1
     fi
+}
+
+# cache_dir prints the folder for what is fetched once and outlives the services.
+cache_dir() {
+    local dir=${XDG_CACHE_HOME:-$HOME/.cache}/pawl
+    mkdir -p "$dir"
+    if ! reachable "$dir"; then
+        # Root's services run as another user, who may not enter a home folder.
+        dir=/var/cache/pawl
+        mkdir -p "$dir"
+        chmod 755 "$dir"
+    fi
+    echo "$dir"
+}
+
+# cached makes a folder by a command that fills the folder named last, once. Whoever finds it
+# finds all of it: it gets its name when it is complete. Two at once would also be too much
+# for Maven, whose own folder they share.
+cached() { # dir cmd…
+    local dir=$1 cache tmp rc=0
+    shift
+    [[ ! -d $dir ]] || return 0
+    cache=$(dirname "$dir")
+    exec 8>"$cache/lock"
+    if command -v flock >/dev/null; then
+        flock -w 1200 8 || { WHY="another scripts/services holds $cache/lock"; return 1; }
+    fi
+    if [[ ! -d $dir ]]; then
+        rm -rf "$dir".tmp.*
+        tmp=$(mktemp -d "$dir.tmp.XXXXXX")
+        echo "services: fetching $(basename "$dir")" >&2
+        if "$@" "$tmp" 8>&-; then
+            chmod -R a+rX "$tmp"
+            mv "$tmp" "$dir"
+        else
+            rc=1
+            rm -rf "$tmp"
+        fi
+    fi
+    exec 8>&-
+    return "$rc"
+}
+
+# maven copies, or unpacks, artifacts and what they need at run time into a folder.
+maven() { # copy|unpack group:artifact:version… dir
+    local goal=$1-dependencies dir log coordinates group artifact version
+    shift
+    for dir in "$@"; do :; done
+    log=$STATE/maven-$(cut -d: -f2 <<<"$1").log
+    command -v mvn >/dev/null || apt_install maven || return 1
+    {
+        echo '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+        echo '<groupId>pawl</groupId><artifactId>services</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
+        for coordinates in "${@:1:$#-1}"; do
+            IFS=: read -r group artifact version <<<"$coordinates"
+            echo "<dependency><groupId>$group</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>"
+        done
+        echo '</dependencies></project>'
+    } >"$dir/pom.xml"
+    if ! mvn -q -B -Dstyle.color=never -f "$dir/pom.xml" "dependency:$goal" -DoutputDirectory="$dir" -DincludeScope=runtime \
+        >"$log" 2>&1 </dev/null; then
+        WHY="mvn did not work: $(sed -n 's/.*\[ERROR\] //p' "$log" | head -n 1 | cut -c1-300)"
+        return 1
+    fi
+    rm -f "$dir/pom.xml" "$log"
 }
 
 # split_url sets URL_HOST, URL_PORT, URL_USER and URL_PASSWORD from a postgres:// URL.

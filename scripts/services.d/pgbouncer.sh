@@ -3,37 +3,25 @@
 # small on purpose, so that two transactions of one client do meet different server sessions.
 # shellcheck disable=SC2034 # WHY is read by scripts/services
 
-pgbouncer_own_url() {
+pgbouncer_own() {
     local port
     port=$(recall pgbouncer.port)
     [[ -n $port ]] && echo "postgres://postgres@127.0.0.1:$port/postgres?sslmode=disable"
 }
 
-pgbouncer_given() {
-    [[ -n ${PAWL_TEST_PGBOUNCER:-} && $PAWL_TEST_PGBOUNCER != "$(pgbouncer_own_url)" ]]
-}
-
-pgbouncer_url() {
-    if pgbouncer_given; then
-        echo "$PAWL_TEST_PGBOUNCER"
-    else
-        pgbouncer_own_url
-    fi
-}
-
 pgbouncer_alive() {
-    if ! pgbouncer_given; then
+    if ! given pgbouncer; then
         pid_of "$STATE/pgbouncer/pid" "$STATE/pgbouncer/pgbouncer.ini" >/dev/null || return 1
         # One that points at a server of the past is of no use.
-        [[ $(recall pgbouncer/upstream) == "$(postgres_url)" ]] || return 1
-        pg_answers "$(pgbouncer_own_url)"
+        [[ $(recall pgbouncer/upstream) == "$(address postgres)" ]] || return 1
+        pg_answers "$(pgbouncer_own)"
     else
         split_url "$PAWL_TEST_PGBOUNCER" && port_open "$URL_HOST" "$URL_PORT"
     fi
 }
 
 pgbouncer_describe() {
-    if pgbouncer_given; then
+    if given pgbouncer; then
         split_url "$PAWL_TEST_PGBOUNCER"
         echo "given by PAWL_TEST_PGBOUNCER on $URL_HOST:$URL_PORT"
     else
@@ -42,12 +30,12 @@ pgbouncer_describe() {
 }
 
 pgbouncer_env() {
-    echo "export PAWL_TEST_PGBOUNCER=$(sh_quote "$(pgbouncer_url)")"
+    export_address pgbouncer
 }
 
 pgbouncer_up() {
     local bin dir=$STATE/pgbouncer port try
-    if pgbouncer_given; then
+    if given pgbouncer; then
         WHY="PAWL_TEST_PGBOUNCER is set, but is not a postgres:// URL at which something listens"
         return 1
     fi
@@ -66,14 +54,14 @@ pgbouncer_up() {
     for try in 1 2 3 4; do
         port=$(spare_port "$port")
         fresh_dir "$dir"
-        postgres_url >"$dir/upstream"
+        address postgres >"$dir/upstream"
         pgbouncer_config "$dir" "$port" >"$dir/pgbouncer.ini"
         [[ $EUID -ne 0 ]] || chown "$(stat -c %U "$dir")" "$dir/pgbouncer.ini"
         # The port answering is not enough: it could be whoever took it first.
         if in_dir "$dir" "$bin" -q -d "$dir/pgbouncer.ini" >"$STATE/pgbouncer-start.log" 2>&1 </dev/null &&
             wait_port "$port" 10 && pid_of "$dir/pid" "$dir/pgbouncer.ini" >/dev/null; then
             echo "$port" >"$STATE/pgbouncer.port"
-            pg_answers "$(pgbouncer_own_url)" && return 0
+            pg_answers "$(pgbouncer_own)" && return 0
             WHY="it runs, but a query through it does not work, see $dir/log"
             return 1
         fi
@@ -88,7 +76,7 @@ pgbouncer_up() {
 # the database line, so tests need no password file.
 pgbouncer_config() { # dir port
     local server
-    split_url "$(postgres_url)"
+    split_url "$(address postgres)"
     server="host=$URL_HOST port=$URL_PORT user=$(ini_quote "${URL_USER:-$(id -un)}")"
     # An empty password would be a syntax error, found only when a client connects.
     [[ -z $URL_PASSWORD ]] || server+=" password=$(ini_quote "$URL_PASSWORD")"
