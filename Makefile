@@ -46,7 +46,7 @@ fmt: ## Format the Go code
 
 .PHONY: controls
 controls: ## Remove each protection in turn, in a copy, and see a named test fail
-	@scripts/services run go run ./scripts/controls
+	@PAWL_SERVICES="postgres pgbouncer" scripts/services run go run ./scripts/controls
 
 .PHONY: proof
 proof: controls ## Run the tests in their long forms, and the controls

@@ -13,11 +13,12 @@ type Batch[T any] struct {
 // Len is the number of records.
 func (b *Batch[T]) Len() int { return len(b.at) }
 
-// All yields the records in order, with the index that marks refer to.
-func (b *Batch[T]) All() iter.Seq2[int, *Envelope[T]] {
-	return func(yield func(int, *Envelope[T]) bool) {
+// All yields the records in order, with the index that marks refer to; those that are marked already are left out. What a
+// body points to (a map, a slice) must not be changed: if the batch is tried again, it is the same.
+func (b *Batch[T]) All() iter.Seq2[int, Envelope[T]] {
+	return func(yield func(int, Envelope[T]) bool) {
 		for i, at := range b.at {
-			if b.marks[i] == nil && !yield(i, &b.all[at]) {
+			if b.marks[i] == nil && !yield(i, b.all[at]) {
 				return
 			}
 		}

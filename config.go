@@ -68,7 +68,8 @@ const (
 	// has consumed this partition without this store, and Run stops rather than repeat or skip their work.
 	StartEarliest Start = iota
 	// StartCommitted goes on from the offset that the group has committed, for moving a consumer to Pawl; without one, it is
-	// StartEarliest.
+	// StartEarliest. While it is set, a commit that is not Pawl's and behind the store is taken for the former consumer's, and
+	// not for a reset.
 	StartCommitted
 )
 

@@ -28,6 +28,7 @@ type step[Tx any] struct {
 type decider[Tx any] struct {
 	steps    []*step[Tx]
 	careful  bool // a mark before each record, so that one can be undone alone
+	suspect  bool // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
 	maxTries int
 	classify func(error) Class
@@ -69,8 +70,8 @@ func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
 	for _, st := range d.steps {
 		if !st.fixed {
 			st.Outcome, st.Reason, st.Cause, st.Repeat = 0, "", "", false
-			st.settleFromPrior()
 		}
+		st.settleFromPrior() // also of what was set aside: its key may have been decided meanwhile
 	}
 	for rest := d.steps; len(rest) > 0; {
 		n := 1
@@ -82,6 +83,11 @@ func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
 			err = d.runBatch(ctx, s, rest[:n])
 		} else {
 			err = d.runRecords(ctx, s, rest[:n])
+		}
+		if err == nil && d.suspect {
+			if err = s.Check(ctx); err != nil {
+				err = &batchError{rest[0].Route, err}
+			}
 		}
 		if err != nil {
 			return err
@@ -149,18 +155,16 @@ func (d *decider[Tx]) runRecord(ctx context.Context, s Session[Tx], st *step[Tx]
 		}
 	}
 	before := s.Statements()
-	hctx, cancel := context.WithTimeout(ctx, d.timeout)
-	err := st.section.call(hctx, s.Tx(), st.at)
-	cancel()
-	if ferr := fault.Hit(ctx, fault.Handled); ferr != nil {
-		return ferr
-	}
+	err, slow := d.call(ctx, s, func(ctx context.Context) error { return st.section.call(ctx, s.Tx(), st.at) })
 	if err == nil {
 		st.Outcome = Applied
 		return nil
 	}
 
 	class := d.class(err)
+	if slow {
+		d.blameSlow(st, err)
+	}
 	if class == Transient || class == Misconfigured {
 		return err // no record is to blame
 	}
@@ -212,11 +216,9 @@ func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*ste
 	for i, st := range fresh {
 		at[i] = st.at
 	}
-	hctx, cancel := context.WithTimeout(ctx, d.timeout)
-	err := fresh[0].section.callBatch(hctx, s.Tx(), at, marks)
-	cancel()
-	if ferr := fault.Hit(ctx, fault.Handled); ferr != nil {
-		return ferr
+	err, slow := d.call(ctx, s, func(ctx context.Context) error { return fresh[0].section.callBatch(ctx, s.Tx(), at, marks) })
+	if slow {
+		d.blameSlow(fresh[0], err)
 	}
 	if err != nil {
 		return &batchError{fresh[0].Route, err}
@@ -229,6 +231,33 @@ func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*ste
 		}
 	}
 	return nil
+}
+
+// call runs a handler within its time. slow reports that it used it up.
+func (d *decider[Tx]) call(ctx context.Context, s Session[Tx], f func(context.Context) error) (err error, slow bool) {
+	began := time.Now()
+	hctx, cancel := context.WithTimeout(ctx, d.timeout)
+	err = f(hctx)
+	cancel()
+	if ferr := fault.Hit(ctx, fault.Handled); ferr != nil {
+		return ferr, false
+	}
+	if lost := s.Rest(ctx, err); lost != nil {
+		err = &Error{Op: "handle", Class: Transient, Err: errors.Join(err, lost)}
+	}
+	return err, err != nil && ctx.Err() == nil && time.Since(began) >= d.timeout*9/10
+}
+
+// blameSlow counts against a record that used up its handler's time while it was alone: the transaction is gone, but next
+// time it is set aside.
+func (d *decider[Tx]) blameSlow(st *step[Tx], err error) {
+	if d.steps[0].Record != d.steps[len(d.steps)-1].Record {
+		return
+	}
+	if st.tries++; st.tries >= d.maxTries {
+		st.setAside(CauseFailure, err)
+		st.fixed = true
+	}
 }
 
 // class is Unknown for verbs, which are decisions and not failures.

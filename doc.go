@@ -31,7 +31,7 @@
 // # The path of a record
 //
 // kafka.Source polls and hands records to [Runner]; the runner puts them in the lane of their partition; a free worker
-// takes a batch from the lane, decodes it, and settles it through [Store.Apply]; progress follows the commit, and the
+// takes a batch from the lane, decodes it, and settles it through [BoundStore.Apply]; progress follows the commit, and the
 // offset follows progress. docs/design.md tells the same by file and function; docs/guarantee.md says what is promised,
 // what proves it, and what is not promised.
 package pawl

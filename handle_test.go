@@ -89,7 +89,7 @@ func TestWhatAHandlerReturnsDecidesAboutThatRecordAlone(t *testing.T) {
 				} else {
 					r = pawltest.RunBatch(t, store, payments(), func(ctx context.Context, tx pawl.SQLTx, b *pawl.Batch[payment]) error {
 						for _, e := range b.All() {
-							if err := one(ctx, tx, *e); err != nil {
+							if err := one(ctx, tx, e); err != nil {
 								return err
 							}
 						}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type lane[Tx any] struct {
 	owned    *Ownership
 	open     *openBatch[Tx] // decoded records at the head of queue
 	limit    int            // most records to try
+	suspect  bool           // the record at the head fails, and it is not known on which route
 	until    int64          // the next batch must end before this offset; 0: no such bound
 	failing  int64          // below this offset is a record that fails its batch; 0: none is known
 	careful  int            // records still to be run with a mark each
@@ -110,8 +112,19 @@ func (l *lane[Tx]) turn() {
 	l.state = laneRunning
 	l.mu.Unlock()
 
-	wait, err := l.try(l.ctx)
+	wait, err := time.Duration(0), error(errGoexit)
+	defer func() { l.turned(wait, err) }() // a handler may end the goroutine
+	wait, err = l.try(l.ctx)
+}
 
+// errGoexit: a handler has called runtime.Goexit, as t.FailNow does.
+var errGoexit = errors.New("a handler ended its goroutine (runtime.Goexit)")
+
+// turned says what is next for the lane.
+func (l *lane[Tx]) turned(wait time.Duration, err error) {
+	if errors.Is(err, errGoexit) {
+		l.r.fail(&Error{Op: "apply " + l.assignment.Partition.String(), Class: Misconfigured, Err: err})
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -184,7 +197,7 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 	first, last := steps[0].Record.Offset, l.open.records[n-1].Offset
 
 	d := decider[Tx]{
-		steps: steps, careful: l.careful > 0, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
+		steps: steps, careful: l.careful > 0, suspect: l.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
 		classify: l.bound.Classify,
 	}
 	decisions := make([]*Decision, len(steps))
@@ -194,7 +207,7 @@ func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
 	}
 	began := time.Now()
 	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.
-	bounded, cancel := context.WithTimeout(ctx, 2*l.r.cfg.HandlerTimeout)
+	bounded, cancel := context.WithTimeout(ctx, time.Duration(1+len(l.routes))*l.r.cfg.HandlerTimeout)
 	defer cancel()
 	err := l.bound.Apply(bounded, l.owned, &Work[Tx]{
 		Decisions: decisions, Next: l.progress.after(last), Now: l.r.cfg.Now(), Run: d.run,
@@ -217,7 +230,7 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	last := offsets[n-1]
 
 	full := n == l.limit
-	l.failures = 0
+	l.failures, l.suspect = 0, false
 	l.careful = max(l.careful-n, 0)
 	if last+1 >= l.until {
 		l.until = 0
@@ -229,12 +242,15 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	case took > l.r.cfg.BatchTime:
 		l.limit = max(n/2, 1)
 	case l.calm > 0:
-		l.calm--
+		if l.calm--; l.calm == 0 {
+			l.patience /= 2
+		}
 	case full && took < l.r.cfg.BatchTime/8:
 		l.limit = min(4*l.limit, l.r.cfg.MaxBatch)
 	case full && took < l.r.cfg.BatchTime/2:
 		l.limit = min(2*l.limit, l.r.cfg.MaxBatch)
 	}
+	l.warnOfQuarantine(decisions)
 	if h := l.r.cfg.Hooks.Settled; h != nil {
 		h(Settled{l.assignment.Partition, l.r.routeNames, decisions, l.owned.Next, took})
 	}
@@ -255,6 +271,24 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	if l.paused && l.bytes < l.r.laneBytes()/2 {
 		l.paused = false
 		l.assignment.Flow.Resume()
+	}
+}
+
+// warnOfQuarantine says that records were set aside: once per batch and cause, with an example.
+func (l *lane[Tx]) warnOfQuarantine(decisions []*Decision) {
+	counts := map[string]int{}
+	for _, d := range decisions {
+		if d.Outcome == Quarantined {
+			counts[d.Cause]++
+		}
+	}
+	for _, d := range decisions {
+		if n := counts[d.Cause]; d.Outcome == Quarantined && n > 0 {
+			counts[d.Cause] = 0
+			reason, _, _ := strings.Cut(d.Reason, "\n")
+			l.r.cfg.Logger.Warn("records quarantined", "partition", l.assignment.Partition.String(), "route", l.r.routeNames[d.Route],
+				"cause", d.Cause, "records", n, "first_offset", d.Record.Offset, "reason", reason)
+		}
 	}
 }
 
@@ -331,9 +365,13 @@ func (l *lane[Tx]) convict(err error, class Class, first int64, steps []*step[Tx
 	if b := (*batchError)(nil); errors.As(err, &b) {
 		blamed = b.route
 	}
+	if blamed < 0 && len(steps) > 1 && !l.suspect {
+		l.suspect = true // find out which
+		return 0
+	}
 	convicted := false
 	for _, st := range steps {
-		if st.fixed || blamed >= 0 && st.Route != blamed {
+		if st.fixed || st.Prior != nil || blamed >= 0 && st.Route != blamed {
 			continue
 		}
 		if wait := d.judge(st, class, err); wait != nil {

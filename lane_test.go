@@ -76,7 +76,7 @@ func (s *handSource) Run(ctx context.Context, _ []string, in Intake) error {
 type keyByOffset struct{}
 
 func (keyByOffset) Decode(m Meta, _ []byte) (Decoded[int], error) {
-	return Decoded[int]{Identity: Identity{Key: m.PositionKey()}}, nil
+	return Decoded[int]{Identity: Identity{Key: m.PositionKey()}, Fingerprint: Fingerprint{1}}, nil
 }
 
 // A lane whose records take more than its share of memory pauses its source, and resumes it once half is free.

@@ -47,7 +47,7 @@ func (r *Record) size() int {
 
 // storableTime replaces a time that no database can hold: a producer may write anything.
 func storableTime(t time.Time) time.Time {
-	if y := t.Year(); y < 1 || y > 9999 {
+	if y := t.UTC().Year(); y < 1 || y > 9999 {
 		return time.Unix(0, 0)
 	}
 	return t

@@ -91,6 +91,9 @@ func (s *envelopes[T]) decode(rec *Record, d *Decision) (err error) {
 	if err := got.Identity.validate(); err != nil {
 		return err
 	}
+	if got.Fingerprint == (Fingerprint{}) {
+		return errors.New("the decoder gave no fingerprint: a conflict could not be told from a duplicate")
+	}
 	d.Identity, d.Fingerprint, d.KeyID = got.Identity, got.Fingerprint, NewKeyID(got.Identity.Key)
 	s.all[len(s.all)-1] = Envelope[T]{Identity: got.Identity, Mode: d.Mode, Headers: rec.Headers, Body: got.Body}
 	return nil
@@ -135,6 +138,12 @@ type panicError struct {
 }
 
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, e.stack) }
+
+// Unwrap lets an error that was thrown be classified like one that was returned.
+func (e *panicError) Unwrap() error {
+	err, _ := e.value.(error)
+	return err
+}
 
 func recoverAs(err *error) {
 	if v := recover(); v != nil {

@@ -64,15 +64,23 @@ func (r *Runner[Tx]) register(route Route, incomplete bool, open func(n int) sec
 	r.routeNames = append(r.routeNames, route.Name)
 }
 
-// Run works until ctx ends or something stops it that waiting would not mend, and returns nil in the first case. It can
-// be called once.
+// Run works until ctx ends or something stops it that waiting would not mend, and returns nil in the first case. At the
+// start, a store or a source that cannot be reached is an error too. It can be called once.
 //
 // When ctx ends, reading stops first; batches in flight get Config.ShutdownTimeout to commit; then offsets are committed
 // and partitions given back.
 func (r *Runner[Tx]) Run(ctx context.Context) error {
 	errs := append([]error{r.cfg.validate()}, r.errs...)
+	if r.store == nil || r.source == nil {
+		errs = append(errs, errors.New("NewRunner was given a nil store or source"))
+	}
 	if len(r.routes) == 0 {
 		errs = append(errs, errors.New("no route is registered"))
+	}
+	for _, rt := range r.routes {
+		if rt.RenamedFrom != "" && slices.Contains(r.routeNames, rt.RenamedFrom) {
+			errs = append(errs, fmt.Errorf("route %q is renamed from %q, which is a route too: whose claims are they?", rt.Name, rt.RenamedFrom))
+		}
 	}
 	if r.workCtx != nil {
 		errs = append(errs, errors.New("Run was called before"))
@@ -108,7 +116,9 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	abandon()
 	r.loseAll()
 	r.ready.close()
-	r.work.Wait()
+	if err := r.awaitWork(); err != nil {
+		return err
+	}
 	if cause := context.Cause(readCtx); ctx.Err() == nil && !errors.Is(cause, context.Canceled) {
 		return cause
 	}
@@ -116,6 +126,26 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// awaitWork waits for the workers. A handler that never returns is left behind.
+func (r *Runner[Tx]) awaitWork() error {
+	done := make(chan struct{})
+	go func() {
+		r.work.Wait()
+		close(done)
+	}()
+	timeout := time.NewTimer(max(r.cfg.ShutdownTimeout, time.Second))
+	defer timeout.Stop()
+	select {
+	case <-done:
+		return nil
+	case <-timeout.C:
+		return &Error{
+			Op: "stop", Err: errors.New("a handler does not return although its context ended"),
+			Hint: "its transaction is not committed; end the process, so that its partition's next owner is not held up",
+		}
+	}
 }
 
 // bind introduces this consumer to the store.
@@ -150,9 +180,16 @@ func (r *Runner[Tx]) open(ctx context.Context) error {
 func (r *Runner[Tx]) fail(err error) { r.stop(err) }
 
 func (r *Runner[Tx]) worker() {
+	returned := false
+	defer func() {
+		if !returned { // a handler ended the goroutine
+			r.work.Go(r.worker)
+		}
+	}()
 	for {
 		l := r.ready.pop()
 		if l == nil {
+			returned = true
 			return
 		}
 		l.turn()
@@ -237,30 +274,36 @@ func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
 
 // drain stops lanes and waits for the batches in flight: first for them to commit, then, cancelled, for them to return.
 func (r *Runner[Tx]) drain(lanes []*lane[Tx]) {
-	timeout := time.NewTimer(r.cfg.ShutdownTimeout)
-	defer timeout.Stop()
-	cancelled := false
 	for _, l := range lanes {
-		for done := l.stop(); ; {
-			select {
-			case <-done:
-			case <-timeout.C:
-				for _, late := range lanes {
-					late.cancel()
-				}
-				timeout.Reset(max(r.cfg.ShutdownTimeout, time.Second))
-				if cancelled {
-					r.cfg.Logger.Error("a handler does not return although its context ended: its partition is given up without it")
-					return
-				}
-				cancelled = true
-				r.cfg.Logger.Warn("work in flight cancelled: the next owner does it again", "partition",
-					l.assignment.Partition.String(), "after", r.cfg.ShutdownTimeout)
-				continue
-			}
-			break
+		l.stop()
+	}
+	if awaitAll(lanes, r.cfg.ShutdownTimeout) {
+		return
+	}
+	for _, l := range lanes {
+		if !l.stopped() {
+			r.cfg.Logger.Warn("work in flight cancelled: the next owner does it again", "partition",
+				l.assignment.Partition.String(), "after", r.cfg.ShutdownTimeout)
+			l.cancel()
 		}
 	}
+	if !awaitAll(lanes, max(r.cfg.ShutdownTimeout, time.Second)) {
+		r.cfg.Logger.Error("a handler does not return although its context ended: its partition is given up without it")
+	}
+}
+
+// awaitAll reports whether all lanes were without a worker in time.
+func awaitAll[Tx any](lanes []*lane[Tx], within time.Duration) bool {
+	timeout := time.NewTimer(within)
+	defer timeout.Stop()
+	for _, l := range lanes {
+		select {
+		case <-l.idle:
+		case <-timeout.C:
+			return false
+		}
+	}
+	return true
 }
 
 // Lose: another member may own these already. Work in flight is abandoned (the fence stops what cannot be), and nothing
@@ -322,6 +365,10 @@ func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
 				return
 			}
 			l, err := r.reacquire(old, cause)
+			if e := (*Error)(nil); errors.As(err, &e) && e.Class == Misconfigured {
+				r.fail(err)
+				return
+			}
 			if err != nil {
 				r.cfg.Logger.Warn("partition not taken anew", "partition", p.String(), "error", err)
 				continue
@@ -349,10 +396,7 @@ func (r *Runner[Tx]) reacquire(old *lane[Tx], cause error) (*lane[Tx], error) {
 			return nil, err
 		}
 	}
-	r.mu.Lock()
-	bound := r.bound
-	r.mu.Unlock()
-	o, err := bound.Acquire(old.ctx, old.assignment.Partition, old.assignment.Start)
+	bound, o, err := r.own(old.ctx, old.assignment)
 	if err != nil {
 		return nil, err
 	}

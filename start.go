@@ -16,20 +16,7 @@ import (
 //	has     Pawl's, of a later one     the store has lost commits: alarm, and from the store's position
 //	has     not Pawl's, elsewhere      someone reset it: Config.Reset
 func (r *Runner[Tx]) acquire(ctx context.Context, a *Assignment) (*lane[Tx], error) {
-	r.mu.Lock()
-	bound := r.bound
-	r.mu.Unlock()
-	o, err := bound.Acquire(ctx, a.Partition, NoStart)
-	if errors.Is(err, ErrNoPosition) {
-		start, err := r.firstStart(a)
-		if err != nil {
-			return nil, err
-		}
-		if o, err = bound.Acquire(ctx, a.Partition, start); err != nil {
-			return nil, err
-		}
-		return newLane(r, a, bound, o), nil
-	}
+	bound, o, err := r.own(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +24,23 @@ func (r *Runner[Tx]) acquire(ctx context.Context, a *Assignment) (*lane[Tx], err
 		return nil, err
 	}
 	return newLane(r, a, bound, o), nil
+}
+
+// own takes a partition where the store has it, or where it starts for the first time.
+func (r *Runner[Tx]) own(ctx context.Context, a *Assignment) (BoundStore[Tx], *Ownership, error) {
+	r.mu.Lock()
+	bound := r.bound
+	r.mu.Unlock()
+	o, err := bound.Acquire(ctx, a.Partition, NoStart)
+	if !errors.Is(err, ErrNoPosition) {
+		return bound, o, err
+	}
+	start, err := r.firstStart(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err = bound.Acquire(ctx, a.Partition, start)
+	return bound, o, err
 }
 
 // firstStart is for a partition that the store has never seen.
@@ -59,6 +63,12 @@ func (r *Runner[Tx]) compare(ctx context.Context, bound BoundStore[Tx], a *Assig
 	followed, ours := signed(a.Metadata)
 	switch {
 	case a.Committed < 0, !ours && a.Committed == o.Next, ours && followed <= o.Next:
+		return nil
+
+	case !ours && r.cfg.Start == StartCommitted && a.Committed < o.Next:
+		// What the consumer before us committed, and we have not yet followed: not a reset.
+		r.cfg.Logger.Warn("the group's offset is not Pawl's and behind the store: reading on from the store's position",
+			"partition", a.Partition.String(), "stored", o.Next, "committed", a.Committed)
 		return nil
 
 	case ours:

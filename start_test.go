@@ -30,6 +30,7 @@ func TestWhereReadingStarts(t *testing.T) {
 		{name: "a commit of Pawl's and no store", committed: 2, metadata: "pawl/1 next=2 epoch=1 seq=2", refused: "the store has no position"},
 		{name: "a commit and no store, asked for", committed: 2, start: pawl.StartCommitted, want: "3456"},
 		{name: "nothing anywhere, commit asked for", committed: none, start: pawl.StartCommitted, want: "123456"},
+		{name: "the former consumer's commit after a crash", stored: true, committed: 2, metadata: "former", start: pawl.StartCommitted, want: "456"},
 		{name: "store alone", stored: true, committed: none, want: "456"},
 		{name: "commit of Pawl's behind the store", stored: true, committed: 1, metadata: "pawl/1 next=1 epoch=1 seq=1", want: "456"},
 		{name: "commit of Pawl's, equal", stored: true, committed: 3, metadata: "pawl/1 next=3 epoch=1 seq=1", want: "456"},

@@ -38,7 +38,8 @@ type BoundStore[Tx any] interface {
 	// On nil everything is durable, and o has moved on. On any error nothing is: the transaction was rolled back, or was
 	// found not to have committed. Where the answer to COMMIT is lost, Apply finds out under the lock of the progress row
 	// before it returns. The errors that matter to the caller: ErrFenced, ErrStoreWentBack, ErrRaced, and whatever w.Run
-	// returned; Classify tells the rest apart.
+	// returned; Classify tells the rest apart. A failure of the store's own statements that no record can be blamed for is an
+	// *Error of class Misconfigured.
 	Apply(ctx context.Context, o *Ownership, w *Work[Tx]) error
 
 	// Release gives a partition back in good order. Releasing what another owner has taken meanwhile is not an error.
@@ -75,6 +76,7 @@ type Ownership struct {
 	Partition Partition
 	Row       int64 // the store's own name for (consumer, partition)
 	Epoch     int64
+	Token     string // of this Acquire alone: epochs may repeat in a database that was restored
 	Seq       int64
 	Next      int64 // the position: every offset below it is settled
 }
@@ -99,6 +101,11 @@ type Session[Tx any] interface {
 	// Mark starts (or moves) a point to return to; Undo returns to it.
 	Mark(ctx context.Context) error
 	Undo(ctx context.Context) error
+	// Rest is called when a handler has returned: it closes what the handler left open. An error means that the connection is
+	// gone, and that no record is to blame.
+	Rest(ctx context.Context, returned error) error
+	// Check makes fail now what would fail at COMMIT, where the database can: it tells which of several routes is to blame.
+	Check(ctx context.Context) error
 }
 
 // SQLTx is the transaction of handlers on database/sql: the four methods that *sql.Tx, sqlc's DBTX, gorm's ConnPool and

@@ -186,6 +186,7 @@ func (r *run) run(ctx context.Context, topics []string) error {
 	}
 	r.cl = cl
 	close(r.joined)
+	r.warnOfMissing(ctx, topics)
 
 	r.poll(ctx)
 

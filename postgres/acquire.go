@@ -2,7 +2,9 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,17 +18,21 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	topic := pgtype.UUID{Bytes: p.TopicID, Valid: true}
 	now := time.Now()
 	var row int32
-	o := &pawl.Ownership{Partition: p}
+	o := &pawl.Ownership{Partition: p, Token: rand.Text()}
 	stmts := make([]stmt, 0, 2)
 	if start != pawl.NoStart {
 		stmts = append(stmts, stmt{sql: s.query["acquire_insert"], args: []any{s.consumer, topic, p.Index, p.Topic, start, now}})
 	}
 	found := false
-	stmts = append(stmts, stmt{sql: s.query["acquire_raise"], args: []any{s.consumer, topic, p.Index, s.owner, p.Topic, now}, row: func(scan func(...any) error) error {
+	stmts = append(stmts, stmt{sql: s.query["acquire_raise"], args: []any{s.consumer, topic, p.Index, o.Token, p.Topic, now}, row: func(scan func(...any) error) error {
 		found = true
 		return scan(&row, &o.Epoch)
 	}})
-	if err := s.link.exec(ctx, stmts...); err != nil {
+	err := s.link.exec(ctx, stmts...)
+	for n := 1; n < 5 && strings.HasPrefix(code(err), "40"); n++ { // the role's default isolation may be stricter than ours
+		err = s.link.exec(ctx, stmts...)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("raise epoch: %w", err)
 	}
 	if !found {
@@ -36,13 +42,14 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 		return nil, err
 	}
 	var epoch int64
-	err := s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
-		return scan(&epoch, &o.Seq, &o.Next)
+	var token string
+	err = s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
+		return scan(&epoch, &token, &o.Seq, &o.Next)
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("read position: %w", err)
 	}
-	if epoch != o.Epoch {
+	if epoch != o.Epoch || token != o.Token {
 		return nil, pawl.ErrFenced
 	}
 	o.Row = int64(row)
@@ -53,7 +60,7 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	moved := false
 	var seq int64
-	err := s.link.exec(ctx, stmt{sql: s.query["move"], args: []any{int32(o.Row), o.Epoch, next}, row: func(scan func(...any) error) error {
+	err := s.link.exec(ctx, stmt{sql: s.query["move"], args: []any{int32(o.Row), o.Epoch, o.Token, next}, row: func(scan func(...any) error) error {
 		moved = true
 		return scan(&seq)
 	}})
@@ -69,7 +76,7 @@ func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) err
 
 // Release gives a partition back. See pawl.BoundStore.
 func (s *bound[Tx]) Release(ctx context.Context, o *pawl.Ownership) error {
-	if err := s.link.exec(ctx, stmt{sql: s.query["release"], args: []any{int32(o.Row), o.Epoch}}); err != nil {
+	if err := s.link.exec(ctx, stmt{sql: s.query["release"], args: []any{int32(o.Row), o.Epoch, o.Token}}); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	return fault.Hit(ctx, fault.Released)

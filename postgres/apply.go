@@ -14,20 +14,21 @@ import (
 
 // Apply is THE transaction: look, run, claim, quarantine, advance, commit. This is the only place that applies an effect.
 func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[Tx]) error {
-	if err := s.intern(ctx, w.Decisions); err != nil {
-		return err
+	named, err := s.intern(ctx, w.Decisions)
+	if err != nil {
+		return s.own("intern names", err)
 	}
 	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, o.Seq)
 	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard))
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return s.own("begin", err)
 	}
 	defer t.close(ctx)
 	if err := fault.Hit(ctx, fault.Begun); err != nil {
 		return err
 	}
 	if err := s.look(ctx, t, o, w.Decisions); err != nil {
-		return fmt.Errorf("look up decisions: %w", err)
+		return s.own("look up decisions", err)
 	}
 	if err := fault.Hit(ctx, fault.Looked); err != nil {
 		return err
@@ -44,12 +45,15 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	}
 
 	var seq int64
-	stmts, err := s.finish(o, w, guard, &seq)
+	stmts, err := s.finish(o, w, named, guard, &seq)
 	if err != nil {
 		return err
 	}
 	if err := t.exec(ctx, stmts...); err != nil {
-		if errors.Is(err, fault.ErrCrash) || refused(err) {
+		if errors.Is(err, fault.ErrCrash) {
+			return err
+		}
+		if refused(err) {
 			return s.translate(err)
 		}
 		t.close(ctx) // the lock that resolve waits for may be this connection's
@@ -91,7 +95,7 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 
 // finish is everything after the handlers, as statements that need no answer in between. The last but one proves that we
 // still own the partition; behind it comes commit.
-func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, seq *int64) ([]stmt, error) {
+func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], named map[string]int32, guard string, seq *int64) ([]stmt, error) {
 	var decided, others, aside []*pawl.Decision
 	for _, d := range w.Decisions {
 		switch {
@@ -109,7 +113,7 @@ func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, se
 	stmts := make([]stmt, 0, 5)
 	common := []any{int32(o.Row), s.code, w.Now}
 	if len(decided) > 0 {
-		stmts = append(stmts, stmt{sql: s.query["insert_decision"], args: append(common[:3:3], s.decisionColumns(decided)...), after: fault.Claimed})
+		stmts = append(stmts, stmt{sql: s.query["insert_decision"], args: append(common[:3:3], s.decisionColumns(decided, named)...), after: fault.Claimed})
 	}
 	if len(others) > 0 {
 		stmts = append(stmts, stmt{sql: s.query["insert_redelivery"], args: append(common[:3:3], s.redeliveryColumns(others)...)})
@@ -119,7 +123,7 @@ func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], guard string, se
 	}
 	return append(stmts,
 		stmt{
-			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Seq, w.Next, w.Now, guard}, after: fault.Advanced,
+			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Token, o.Seq, w.Next, w.Now, guard}, after: fault.Advanced,
 			row: func(scan func(...any) error) error { return scan(seq) },
 		},
 		stmt{sql: s.query["commit"], after: fault.Committed},
@@ -136,10 +140,11 @@ func (s *bound[Tx]) resolve(ctx context.Context, o *pawl.Ownership, lost error) 
 	}
 	for n := 1; ; n++ {
 		var epoch, seq, next int64
+		var token string
 		found := false
 		err := s.link.exec(ctx, stmt{sql: s.query["resolve"], args: []any{int32(o.Row)}, row: func(scan func(...any) error) error {
 			found = true
-			return scan(&epoch, &seq, &next)
+			return scan(&epoch, &token, &seq, &next)
 		}})
 		switch {
 		case err != nil:
@@ -149,7 +154,7 @@ func (s *bound[Tx]) resolve(ctx context.Context, o *pawl.Ownership, lost error) 
 			case <-time.After(retry.Delay(n)):
 			}
 			continue
-		case !found, epoch < o.Epoch, epoch == o.Epoch && seq < o.Seq:
+		case !found, epoch < o.Epoch, epoch == o.Epoch && (token != o.Token || seq < o.Seq):
 			return 0, pawl.ErrStoreWentBack
 		case epoch > o.Epoch:
 			return 0, pawl.ErrFenced

@@ -2,14 +2,16 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
-	"io"
 	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/fault"
 )
 
 // Pawl's own conditions, raised by pawl_advance.
@@ -41,7 +43,29 @@ func (s *Store[Tx]) translate(err error) error {
 	case c == "23505" && strings.Contains(err.Error(), "pawl_decision_pkey"):
 		return pawl.ErrRaced
 	}
-	return err
+	if e := (*stmtError)(nil); errors.As(err, &e) && e.after != fault.Committed {
+		return s.own("write decisions", err)
+	}
+	return err // of COMMIT: what a handler left for it to check
+}
+
+// stmtError says which statement failed.
+type stmtError struct {
+	after fault.Point
+	err   error
+}
+
+func (e *stmtError) Error() string { return e.err.Error() }
+func (e *stmtError) Unwrap() error { return e.err }
+
+// own is for a failure of Pawl's own statements. Data that the database cannot hold is a record's fault; anything else that
+// waiting does not mend is nobody's but the database's.
+func (s *Store[Tx]) own(op string, err error) error {
+	class := s.Classify(err)
+	if class != pawl.Transient && class != pawl.Poison {
+		class = pawl.Misconfigured
+	}
+	return &pawl.Error{Op: op, Class: class, Err: err}
 }
 
 // refused reports whether the server said no to a statement, so that nothing was committed. What ends the connection
@@ -65,6 +89,8 @@ func (s *Store[Tx]) Classify(err error) pawl.Class {
 	case c == "25P02", c == "25P03":
 		// Behind a failed statement, and cut off while idle: what led there decides, and is not known here.
 		return pawl.Unknown
+	case c == "42601" && !atPosition(err): // not of the statement: of text that it was given to parse, such as a tsquery
+		return pawl.Poison
 	case c == "25006": // read-only: a standby, or a server that ran out of room and was switched over
 		return pawl.Misconfigured
 	case strings.HasPrefix(c, "08"), strings.HasPrefix(c, "40"), strings.HasPrefix(c, "53"), strings.HasPrefix(c, "57"),
@@ -79,18 +105,18 @@ func (s *Store[Tx]) Classify(err error) pawl.Class {
 	case c != "":
 		return pawl.Unknown
 	}
-	var network net.Error
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, &network) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
-		pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.As(err, new(*pgconn.ConnectError)) || connectionGone(err) {
+	// By what these errors are, not by what they say or may be: a handler's own may quote anything. Whether the connection is
+	// gone is asked of the connection (Session.Rest).
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.As(err, new(*net.OpError)) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) ||
+		pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.As(err, new(*pgconn.ConnectError)) {
 		return pawl.Transient
 	}
 	return pawl.Unknown
 }
 
-// connectionGone recognises what drivers say without a type of their own.
-func connectionGone(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "conn closed") || strings.Contains(text, "driver: bad connection") ||
-		strings.Contains(text, "closed pool") || strings.Contains(text, "conn busy")
+// atPosition reports whether the server points at a place in the statement.
+func atPosition(err error) bool {
+	var pg *pgconn.PgError
+	return !errors.As(err, &pg) || pg.Position != 0
 }

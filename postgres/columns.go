@@ -64,7 +64,7 @@ func (c *column[E]) arg() any {
 }
 
 // decisionColumns are the arguments $4… of insert_decision, in key order.
-func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision) []any {
+func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision, named map[string]int32) []any {
 	slices.SortFunc(ds, func(a, b *pawl.Decision) int {
 		if a.Route != b.Route {
 			return int(s.scopes[a.Route]) - int(s.scopes[b.Route])
@@ -93,8 +93,8 @@ func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision) []any {
 			readable[i], hasReadable = []byte(id.Key), true
 		}
 		occurred.add(id.OccurredAt, !id.OccurredAt.IsZero())
-		kind.add(s.names.get(id.Type), id.Type != "")
-		streamKind.add(s.names.get(id.StreamType), id.StreamType != "")
+		kind.add(named[id.Type], id.Type != "")
+		streamKind.add(named[id.StreamType], id.StreamType != "")
 		schema.add(id.SchemaVersion, id.SchemaVersion != 0)
 		version.add(id.Version, id.Version != 0)
 		stream.add(id.Stream, id.Stream != "")

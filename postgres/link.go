@@ -23,8 +23,8 @@ type link[Tx any] interface {
 	exec(ctx context.Context, stmts ...stmt) error
 	// begin opens a transaction with the given text.
 	begin(ctx context.Context, text string) (txn[Tx], error)
-	// script runs a text of several statements in one transaction, with a statement before and after it.
-	script(ctx context.Context, before stmt, text string, after stmt) error
+	// script runs statements in one transaction, and then a text of several that depends on them; "" is none.
+	script(ctx context.Context, before []stmt, text func() string) error
 }
 
 // txn is an open transaction.

@@ -65,16 +65,22 @@ func (l *pgxLink) begin(ctx context.Context, text string) (txn[pgx.Tx], error) {
 	return t, nil
 }
 
-func (l *pgxLink) script(ctx context.Context, before stmt, text string, after stmt) error {
+func (l *pgxLink) script(ctx context.Context, before []stmt, text func() string) error {
 	return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, before.sql, before.args...); err != nil {
+		for _, st := range before {
+			rows, err := tx.Query(ctx, st.sql, st.args...)
+			if err != nil {
+				return err
+			}
+			if err := readPgx(rows, st); err != nil {
+				return err
+			}
+		}
+		if text := text(); text != "" {
+			_, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol)
 			return err
 		}
-		if _, err := tx.Exec(ctx, text, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, after.sql, after.args...)
-		return err
+		return nil
 	})
 }
 
@@ -114,6 +120,28 @@ func (t *pgxTxn) Mark(ctx context.Context) error {
 	return nil
 }
 
+// Rest closes rows that a handler left open: behind them the connection is busy.
+func (t *pgxTxn) Rest(context.Context, error) error {
+	for _, c := range t.handler.open {
+		c()
+	}
+	t.handler.open = t.handler.open[:0]
+	if t.conn.Conn().IsClosed() {
+		return errLost
+	}
+	return nil
+}
+
+var errLost = errors.New("the connection to the database is gone")
+
+func (t *pgxTxn) Check(ctx context.Context) error {
+	if err := t.intact(ctx, "", ""); err != nil {
+		return err
+	}
+	_, err := t.tx.Exec(ctx, control["check"])
+	return err
+}
+
 func (t *pgxTxn) Undo(ctx context.Context) error {
 	_, err := t.tx.Exec(ctx, control["undo"])
 	t.marked = t.Statements()
@@ -126,11 +154,11 @@ func (t *pgxTxn) exec(ctx context.Context, stmts ...stmt) error {
 	if fault.Active(ctx) {
 		for _, st := range stmts {
 			rows, err := t.tx.Query(ctx, st.sql, st.args...)
-			if err != nil {
-				return err
+			if err == nil {
+				err = readPgx(rows, st)
 			}
-			if err := readPgx(rows, st); err != nil {
-				return err
+			if err != nil {
+				return &stmtError{st.after, err}
 			}
 			if err := fault.Hit(ctx, st.after); err != nil {
 				return err
@@ -153,7 +181,7 @@ func (t *pgxTxn) exec(ctx context.Context, stmts ...stmt) error {
 		}
 		if err != nil {
 			results.Close()
-			return err
+			return &stmtError{st.after, err}
 		}
 	}
 	return results.Close()
@@ -172,6 +200,9 @@ func flatten(args []any) {
 }
 
 func (t *pgxTxn) intact(context.Context, string, string) error {
+	if t.handler.tried.Load() {
+		return pawl.ErrTxEnded
+	}
 	switch t.conn.Conn().PgConn().TxStatus() {
 	case 'T':
 		return nil // that it is still the same transaction, pawl_advance checks
@@ -200,11 +231,17 @@ func (t *pgxTxn) close(ctx context.Context) {
 type handlerTx struct {
 	pgx.Tx
 	statements atomic.Int64
+	open       []func()    // closes what the handler may have left open
 	passed     atomic.Bool // the connection was given out
+	tried      atomic.Bool // to end the transaction
 	ended      atomic.Bool // a handler may have leaked it to a goroutine
 }
 
-func (t *handlerTx) use() error {
+func (t *handlerTx) use(sql string) error {
+	if endsTransaction(sql) {
+		t.tried.Store(true)
+		return pawl.ErrTxEnded
+	}
 	if t.ended.Load() {
 		return pawl.ErrTxEnded
 	}
@@ -216,49 +253,55 @@ func (t *handlerTx) Commit(context.Context) error   { return pawl.ErrTxEnded }
 func (t *handlerTx) Rollback(context.Context) error { return pawl.ErrTxEnded }
 
 func (t *handlerTx) Begin(ctx context.Context) (pgx.Tx, error) {
-	if err := t.use(); err != nil {
+	if err := t.use(""); err != nil {
 		return nil, err
 	}
 	return t.Tx.Begin(ctx)
 }
 
 func (t *handlerTx) CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, src pgx.CopyFromSource) (int64, error) {
-	if err := t.use(); err != nil {
+	if err := t.use(""); err != nil {
 		return 0, err
 	}
 	return t.Tx.CopyFrom(ctx, table, columns, src)
 }
 
 func (t *handlerTx) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if err := t.use(); err != nil {
+	if err := t.use(""); err != nil {
 		return endedResults{}
 	}
-	return t.Tx.SendBatch(ctx, b)
+	results := t.Tx.SendBatch(ctx, b)
+	t.open = append(t.open, func() { results.Close() })
+	return results
 }
 
 func (t *handlerTx) Prepare(ctx context.Context, name, sql string) (*pgconn.StatementDescription, error) {
-	if err := t.use(); err != nil {
+	if err := t.use(sql); err != nil {
 		return nil, err
 	}
 	return t.Tx.Prepare(ctx, name, sql)
 }
 
 func (t *handlerTx) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := t.use(); err != nil {
+	if err := t.use(sql); err != nil {
 		return pgconn.CommandTag{}, err
 	}
 	return t.Tx.Exec(ctx, sql, args...)
 }
 
 func (t *handlerTx) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := t.use(); err != nil {
+	if err := t.use(sql); err != nil {
 		return nil, err
 	}
-	return t.Tx.Query(ctx, sql, args...)
+	rows, err := t.Tx.Query(ctx, sql, args...)
+	if err == nil {
+		t.open = append(t.open, rows.Close)
+	}
+	return rows, err
 }
 
 func (t *handlerTx) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
-	if err := t.use(); err != nil {
+	if err := t.use(sql); err != nil {
 		return endedRow{}
 	}
 	return t.Tx.QueryRow(ctx, sql, args...)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/pawlhq/pawl"
@@ -64,20 +66,21 @@ func (l *sqlLink) begin(ctx context.Context, text string) (txn[pawl.SQLTx], erro
 	return t, nil
 }
 
-func (l *sqlLink) script(ctx context.Context, before stmt, text string, after stmt) error {
+func (l *sqlLink) script(ctx context.Context, before []stmt, text func() string) error {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if err := runSQL(ctx, tx, before); err != nil {
-		return err
+	for _, st := range before {
+		if err := runSQL(ctx, tx, st); err != nil {
+			return err
+		}
 	}
-	if _, err := tx.ExecContext(ctx, text); err != nil {
-		return err
-	}
-	if err := runSQL(ctx, tx, after); err != nil {
-		return err
+	if text := text(); text != "" {
+		if _, err := tx.ExecContext(ctx, text); err != nil {
+			return err
+		}
 	}
 	return tx.Commit()
 }
@@ -115,6 +118,23 @@ func (t *sqlTxn) Mark(ctx context.Context) error {
 	return nil
 }
 
+// Rest closes rows that a handler left open: behind them the connection can be neither used nor given back.
+func (t *sqlTxn) Rest(ctx context.Context, returned error) error {
+	t.handler.tidy()
+	if returned != nil && code(returned) == "" && ctx.Err() == nil && t.conn.PingContext(ctx) != nil && ctx.Err() == nil {
+		return errLost
+	}
+	return nil
+}
+
+func (t *sqlTxn) Check(ctx context.Context) error {
+	_, err := t.conn.ExecContext(ctx, control["check"])
+	if code(err) == "25P02" {
+		return errWentOn
+	}
+	return err
+}
+
 func (t *sqlTxn) Undo(ctx context.Context) error {
 	_, err := t.conn.ExecContext(ctx, control["undo"])
 	t.marked = t.Statements()
@@ -124,7 +144,7 @@ func (t *sqlTxn) Undo(ctx context.Context) error {
 func (t *sqlTxn) exec(ctx context.Context, stmts ...stmt) error {
 	for _, st := range stmts {
 		if err := runSQL(ctx, t.conn, st); err != nil {
-			return err
+			return &stmtError{st.after, err}
 		}
 		if st.after == fault.Committed {
 			t.committed = true
@@ -138,6 +158,9 @@ func (t *sqlTxn) exec(ctx context.Context, stmts ...stmt) error {
 
 // intact asks the server: here statements go one by one, and without a transaction each would commit by itself.
 func (t *sqlTxn) intact(ctx context.Context, guardQuery, guard string) error {
+	if t.handler.tried.Load() {
+		return pawl.ErrTxEnded
+	}
 	var got sql.NullString
 	if err := t.conn.QueryRowContext(ctx, guardQuery).Scan(&got); err != nil {
 		if code(err) == "25P02" {
@@ -155,6 +178,7 @@ func (t *sqlTxn) close(ctx context.Context) {
 	if t.handler.ended.Swap(true) {
 		return
 	}
+	t.handler.tidy()
 	if !t.committed {
 		ctx, cancel := detached(ctx)
 		defer cancel()
@@ -170,13 +194,29 @@ type handlerConn struct {
 	conn       *sql.Conn
 	statements atomic.Int64
 	prepared   atomic.Bool
+	tried      atomic.Bool // to end the transaction
 	ended      atomic.Bool
+
+	mu   sync.Mutex
+	rows []*sql.Rows // returned to the handler, which may have left them open
+}
+
+func (h *handlerConn) tidy() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.rows {
+		r.Close()
+	}
+	h.rows = nil
 }
 
 // use counts a statement. On a transaction that has ended it answers with a context that is over, which is how
 // QueryRowContext can be made to fail.
-func (h *handlerConn) use(ctx context.Context) (context.Context, error) {
-	if h.ended.Load() {
+func (h *handlerConn) use(ctx context.Context, query string) (context.Context, error) {
+	if endsTransaction(query) {
+		h.tried.Store(true)
+	}
+	if h.ended.Load() || endsTransaction(query) {
 		over, cancel := context.WithCancelCause(ctx)
 		cancel(pawl.ErrTxEnded)
 		return over, pawl.ErrTxEnded
@@ -186,14 +226,14 @@ func (h *handlerConn) use(ctx context.Context) (context.Context, error) {
 }
 
 func (h *handlerConn) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if _, err := h.use(ctx); err != nil {
+	if _, err := h.use(ctx, query); err != nil {
 		return nil, err
 	}
 	return h.conn.ExecContext(ctx, query, args...)
 }
 
 func (h *handlerConn) PrepareContext(ctx context.Context, query string) (*sql.Stmt, error) {
-	if _, err := h.use(ctx); err != nil {
+	if _, err := h.use(ctx, query); err != nil {
 		return nil, err
 	}
 	h.prepared.Store(true)
@@ -201,13 +241,37 @@ func (h *handlerConn) PrepareContext(ctx context.Context, query string) (*sql.St
 }
 
 func (h *handlerConn) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if _, err := h.use(ctx); err != nil {
+	if _, err := h.use(ctx, query); err != nil {
 		return nil, err
 	}
-	return h.conn.QueryContext(ctx, query, args...)
+	rows, err := h.conn.QueryContext(ctx, query, args...)
+	if err == nil {
+		h.mu.Lock()
+		h.rows = append(h.rows, rows)
+		h.mu.Unlock()
+	}
+	return rows, err
 }
 
 func (h *handlerConn) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	ctx, _ = h.use(ctx)
+	ctx, _ = h.use(ctx, query)
 	return h.conn.QueryRowContext(ctx, query, args...)
+}
+
+// endsTransaction recognises the statements that end a transaction or begin another. It is a courtesy: what gets past it
+// (behind other statements in one text, in a function) is found before Pawl commits anything.
+func endsTransaction(query string) bool {
+	words := strings.Fields(strings.ToLower(strings.TrimRight(strings.TrimSpace(query), ";")))
+	if len(words) == 0 {
+		return false
+	}
+	switch words[0] {
+	case "commit", "end", "abort", "begin":
+		return true
+	case "rollback":
+		return len(words) == 1 || words[1] != "to" && !(len(words) > 2 && words[2] == "to")
+	case "start", "prepare":
+		return len(words) > 1 && words[1] == "transaction"
+	}
+	return false
 }

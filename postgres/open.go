@@ -19,6 +19,7 @@ func (s *Store[Tx]) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[T
 	if err := s.checkSchema(ctx); err != nil {
 		return nil, err
 	}
+	s.names.forget() // after a restore the ids that are cached may be of other names
 	o := &bound[Tx]{Store: s}
 	if err := o.bindConsumer(ctx, b); err != nil {
 		return nil, err
@@ -26,12 +27,13 @@ func (s *Store[Tx]) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[T
 	if err := o.bindRoutes(ctx, b.Routes); err != nil {
 		return nil, err
 	}
-	if err := s.names.load(ctx, s, []string{b.Version}); err != nil {
+	named, err := s.names.resolve(ctx, s, []string{b.Version})
+	if err != nil {
 		return nil, fmt.Errorf("intern code version: %w", err)
 	}
-	o.code = s.names.get(b.Version)
-	timeout := b.HandlerTimeout
-	if timeout <= 0 {
+	o.code = named[b.Version]
+	timeout := max(b.HandlerTimeout, time.Millisecond) // zero would mean none
+	if b.HandlerTimeout <= 0 {
 		timeout = 30 * time.Second
 	}
 	o.begin = strings.NewReplacer(
@@ -86,6 +88,10 @@ func (s *Store[Tx]) checkSchema(ctx context.Context) error {
 		return fmt.Errorf("read schema version: %w", err)
 	case have < want:
 		return refuse(fmt.Sprintf("they are at version %d, this program needs %d", have, want))
+	case have > want:
+		return &pawl.Error{Op: "check Pawl's tables", Class: pawl.Misconfigured,
+			Err:  fmt.Errorf("they are at version %d, and this program knows %d", have, want),
+			Hint: "run a program that is at least as new as the one that migrated them"}
 	}
 	return nil
 }
@@ -111,19 +117,44 @@ func (s *bound[Tx]) bindConsumer(ctx context.Context, b pawl.Binding) error {
 }
 
 func (s *bound[Tx]) bindRoutes(ctx context.Context, routes []pawl.RouteName) error {
-	now := time.Now()
-	for _, r := range routes {
-		if r.RenamedFrom != "" {
-			if err := s.link.exec(ctx, stmt{sql: s.query["rename_scope"], args: []any{s.consumer, r.Name, r.RenamedFrom}}); err != nil {
-				return fmt.Errorf("rename route %q to %q: %w", r.RenamedFrom, r.Name, err)
+	ids, err := s.readScopes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range routes { // before anything is written
+		_, old := ids[r.RenamedFrom]
+		if _, both := ids[r.Name]; old && both && r.RenamedFrom != "" {
+			return &pawl.Error{
+				Op: fmt.Sprintf("rename route %q to %q", r.RenamedFrom, r.Name), Class: pawl.Misconfigured,
+				Err:  errors.New("both names have claims already"),
+				Hint: "the new name was run before the rename was declared: its events may have taken effect twice; drop RenamedFrom to go on with the new name alone",
 			}
 		}
 	}
+	now := time.Now()
 	for _, r := range routes {
-		if err := s.link.exec(ctx, stmt{sql: s.query["insert_scope"], args: []any{s.consumer, r.Name, now}}); err != nil {
+		stmts := []stmt{{sql: s.query["insert_scope"], args: []any{s.consumer, r.Name, now}}}
+		if _, old := ids[r.RenamedFrom]; old && r.RenamedFrom != "" {
+			stmts[0] = stmt{sql: s.query["rename_scope"], args: []any{s.consumer, r.Name, r.RenamedFrom}}
+		}
+		if err := s.link.exec(ctx, stmts...); err != nil {
 			return fmt.Errorf("bind route %q: %w", r.Name, err)
 		}
 	}
+	if ids, err = s.readScopes(ctx); err != nil {
+		return err
+	}
+	for _, r := range routes {
+		id, ok := ids[r.Name]
+		if !ok {
+			return fmt.Errorf("bind route %q: another process renamed it at this moment", r.Name)
+		}
+		s.scopes = append(s.scopes, id)
+	}
+	return nil
+}
+
+func (s *bound[Tx]) readScopes(ctx context.Context) (map[string]int32, error) {
 	ids := map[string]int32{}
 	err := s.link.exec(ctx, stmt{sql: s.query["read_scopes"], args: []any{s.consumer}, row: func(scan func(...any) error) error {
 		var id int32
@@ -133,42 +164,19 @@ func (s *bound[Tx]) bindRoutes(ctx context.Context, routes []pawl.RouteName) err
 		return err
 	}})
 	if err != nil {
-		return fmt.Errorf("read routes: %w", err)
+		return nil, fmt.Errorf("read routes: %w", err)
 	}
-	for _, r := range routes {
-		if _, both := ids[r.RenamedFrom]; both && r.RenamedFrom != "" {
-			return &pawl.Error{
-				Op: fmt.Sprintf("rename route %q to %q", r.RenamedFrom, r.Name), Class: pawl.Misconfigured,
-				Err:  errors.New("both names have claims already"),
-				Hint: "the new name was run before the rename was declared: its events may have taken effect twice; drop RenamedFrom to go on with the new name alone",
-			}
-		}
-		s.scopes = append(s.scopes, ids[r.Name])
-	}
-	return nil
+	return ids, nil
 }
 
 // names caches the ids of interned names. A name's row is committed before its id is known here, so an id never dangles.
 type names struct {
-	mu  sync.RWMutex
+	mu  sync.Mutex
 	ids map[string]int32
 }
 
 // mostNames bounds the cache; a consumer with more event types than that starts it over now and then.
 const mostNames = 10_000
-
-func (n *names) get(name string) int32 {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.ids[name]
-}
-
-func (n *names) has(name string) bool {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	_, ok := n.ids[name]
-	return ok || name == ""
-}
 
 func (n *names) forget() {
 	n.mu.Lock()
@@ -176,44 +184,53 @@ func (n *names) forget() {
 	n.ids = nil
 }
 
-// intern makes sure that every name of the batch has an id.
-func (s *Store[Tx]) intern(ctx context.Context, ds []*pawl.Decision) error {
-	var missing []string
-	for _, d := range ds {
+// intern returns the ids of every name of the batch: the cache itself may be started over at any moment.
+func (s *Store[Tx]) intern(ctx context.Context, ds []*pawl.Decision) (map[string]int32, error) {
+	var list []string
+	for i, d := range ds {
 		for _, name := range [...]string{d.Identity.Type, d.Identity.StreamType} {
-			if !s.names.has(name) {
-				missing = append(missing, name)
+			if name != "" && (i == 0 || name != ds[i-1].Identity.Type && name != ds[i-1].Identity.StreamType) {
+				list = append(list, name)
 			}
 		}
 	}
-	if len(missing) == 0 {
-		return nil
-	}
-	if err := s.names.load(ctx, s, missing); err != nil {
-		return fmt.Errorf("intern names: %w", err)
-	}
-	return nil
+	return s.names.resolve(ctx, s, list)
 }
 
-// interner is what load needs of a Store, whatever its Tx.
+// interner is what resolve needs of a Store, whatever its Tx.
 type interner interface {
 	internNames(ctx context.Context, list []string, each func(int32, string)) error
 }
 
-func (n *names) load(ctx context.Context, s interner, list []string) error {
-	got := map[string]int32{}
-	if err := s.internNames(ctx, list, func(id int32, name string) { got[name] = id }); err != nil {
-		return err
+// resolve returns the id of each name, from the cache or from the database.
+func (n *names) resolve(ctx context.Context, s interner, list []string) (map[string]int32, error) {
+	found := make(map[string]int32, len(list))
+	var missing []string
+	n.mu.Lock()
+	for _, name := range list {
+		if id, ok := n.ids[name]; ok {
+			found[name] = id
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	n.mu.Unlock()
+	if len(missing) == 0 {
+		return found, nil
+	}
+	fresh := map[string]int32{}
+	if err := s.internNames(ctx, missing, func(id int32, name string) { fresh[name] = id }); err != nil {
+		return nil, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.ids == nil || len(n.ids) > mostNames {
 		n.ids = map[string]int32{}
 	}
-	for name, id := range got {
-		n.ids[name] = id
+	for name, id := range fresh {
+		n.ids[name], found[name] = id, id
 	}
-	return nil
+	return found, nil
 }
 
 func (s *Store[Tx]) internNames(ctx context.Context, list []string, each func(int32, string)) error {

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"embed"
 	"regexp"
@@ -27,7 +26,6 @@ type Store[Tx any] struct {
 	link  link[Tx]
 	query map[string]string
 	qual  func(string) string
-	owner string // names this process in pawl_progress
 	names names
 }
 
@@ -63,7 +61,7 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	s := &Store[Tx]{link: l, query: map[string]string{}, owner: rand.Text(), qual: qualifier(o.schema)}
+	s := &Store[Tx]{link: l, query: map[string]string{}, qual: qualifier(o.schema)}
 	for name, q := range control {
 		s.query[name] = s.qual(q)
 	}

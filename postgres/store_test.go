@@ -15,11 +15,16 @@ import (
 	"github.com/pawlhq/pawl/storetest"
 )
 
-func TestConformancePgx(t *testing.T) { storetest.Exercise(t, pgxHarness(nil)) }
+func TestConformancePgx(t *testing.T) { storetest.Exercise(t, pgxHarness(pgtest.Postgres, nil)) }
+
+// Another major version of the server.
+func TestConformancePostgres18(t *testing.T) {
+	storetest.Exercise(t, pgxHarness(pgtest.Postgres18, nil))
+}
 
 // Behind a proxy that hands each transaction to another session, nothing may rest on the session.
 func TestConformanceThroughPgBouncer(t *testing.T) {
-	h := pgxHarness(nil)
+	h := pgxHarness(pgtest.Postgres, nil)
 	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
 		direct := pgtest.URL(t)
 		proxied := pgtest.Bouncer(t, direct)
@@ -37,13 +42,13 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 
 // In a schema of its own, every statement must name it.
 func TestConformanceInSchema(t *testing.T) {
-	storetest.Exercise(t, pgxHarness(func(t testing.TB, url string) []postgres.Option {
+	storetest.Exercise(t, pgxHarness(pgtest.Postgres, func(t testing.TB, url string) []postgres.Option {
 		db := openSQL(t, url)
 		if _, err := db.Exec(`create schema "Pawl's own"`); err != nil {
 			t.Fatal(err)
 		}
 		// Plain reads of the suite find the tables, Pawl itself must not need the path.
-		if _, err := db.Exec(`alter database "` + dbName(t, db) + `" set search_path = public, "Pawl's own"`); err != nil {
+		if _, err := db.Exec(`alter database "` + dbName(t, db) + `" set search_path = "Pawl's own", public`); err != nil {
 			t.Fatal(err)
 		}
 		return []postgres.Option{postgres.InSchema("Pawl's own")}
@@ -75,9 +80,9 @@ func openPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-func pgxHarness(prepare func(t testing.TB, url string) []postgres.Option) storetest.Harness[pgx.Tx] {
+func pgxHarness(server pgtest.Server, prepare func(t testing.TB, url string) []postgres.Option) storetest.Harness[pgx.Tx] {
 	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
-		url := pgtest.URL(t)
+		url := server.URL(t)
 		var opts []postgres.Option
 		if prepare != nil {
 			opts = prepare(t, url)

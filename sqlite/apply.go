@@ -54,7 +54,7 @@ func (s *Store) resolve(ctx context.Context, o *pawl.Ownership, seq int64, faile
 		return errors.Join(fmt.Errorf("commit: %w", failed), fmt.Errorf("find out whether it happened: %w", err))
 	case at.epoch > o.Epoch:
 		return fmt.Errorf("%w (after a commit that failed: %w)", pawl.ErrFenced, failed)
-	case at.epoch == o.Epoch && at.seq >= seq:
+	case at.epoch == o.Epoch && at.token == o.Token && at.seq >= seq:
 		return nil
 	}
 	return fmt.Errorf("commit: %w", failed)
@@ -80,7 +80,7 @@ func (a *application) run(ctx context.Context) (seq int64, err error) {
 		return 0, err
 	}
 	if err := a.look(ctx); err != nil {
-		return 0, fmt.Errorf("look up keys: %w", err)
+		return 0, own("look up keys", err)
 	}
 	if err := fault.Hit(ctx, fault.Looked); err != nil {
 		return 0, err
@@ -92,13 +92,13 @@ func (a *application) run(ctx context.Context) (seq int64, err error) {
 		return 0, err
 	}
 	if err := a.claim(ctx); err != nil {
-		return 0, fmt.Errorf("write decisions: %w", err)
+		return 0, own("write decisions", err)
 	}
 	if err := fault.Hit(ctx, fault.Claimed); err != nil {
 		return 0, err
 	}
 	if err := a.setAside(ctx); err != nil {
-		return 0, fmt.Errorf("write redeliveries and quarantine: %w", err)
+		return 0, own("write redeliveries and quarantine", err)
 	}
 	if err := fault.Hit(ctx, fault.Quarantined); err != nil {
 		return 0, err
@@ -255,7 +255,7 @@ func (a *application) insert(ctx context.Context, name string, ds []*pawl.Decisi
 func (a *application) advance(ctx context.Context) (seq int64, err error) {
 	o := a.owned
 	err = a.tx.QueryRowContext(ctx, query("advance"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
-		sql.Named("seq", o.Seq), sql.Named("next", a.work.Next), sql.Named("now", micros(a.work.Now))).Scan(&seq)
+		sql.Named("token", o.Token), sql.Named("seq", o.Seq), sql.Named("next", a.work.Next), sql.Named("now", micros(a.work.Now))).Scan(&seq)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return seq, err
 	}
@@ -265,8 +265,8 @@ func (a *application) advance(ctx context.Context) (seq int64, err error) {
 		return 0, err
 	case at.epoch > o.Epoch:
 		return 0, fmt.Errorf("%w: epoch is %d, owner holds %d", pawl.ErrFenced, at.epoch, o.Epoch)
-	case at.epoch < o.Epoch:
-		return 0, fmt.Errorf("%w: epoch is %d, owner holds %d", pawl.ErrStoreWentBack, at.epoch, o.Epoch)
+	case at.epoch < o.Epoch, at.token != o.Token:
+		return 0, fmt.Errorf("%w: epoch is %d of another history, owner holds %d", pawl.ErrStoreWentBack, at.epoch, o.Epoch)
 	}
 	return 0, fmt.Errorf("%w: seq is %d, owner has seen %d", pawl.ErrStoreWentBack, at.seq, o.Seq)
 }

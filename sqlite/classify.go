@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -83,3 +84,16 @@ func isTaken(err error) bool {
 
 // isRefusedCommit reports a commit that the guard turned into a rollback.
 func isRefusedCommit(err error) bool { return hasCode(err, sqlite3.SQLITE_CONSTRAINT_COMMITHOOK) }
+
+// own is for a failure of Pawl's own statements. Data that the database cannot hold is a record's fault; anything else that
+// waiting does not mend is nobody's but the database's.
+func own(op string, err error) error {
+	if errors.Is(err, pawl.ErrRaced) || errors.Is(err, pawl.ErrStoreWentBack) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	class := classify(err)
+	if class != pawl.Transient && class != pawl.Poison {
+		class = pawl.Misconfigured
+	}
+	return &pawl.Error{Op: op, Class: class, Err: err}
+}

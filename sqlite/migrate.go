@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/fault"
@@ -12,11 +11,21 @@ import (
 )
 
 // Migration is one step of the schema. Once released it never changes.
-type Migration = sqlfile.Migration
+type Migration struct {
+	Version int
+	Name    string
+	SQL     string
+}
 
-// Migrations returns every step, in order, to read or to print. There is no way down: a database that was migrated too far
-// is restored.
-func Migrations() []Migration { return sqlfile.Migrations(files, "migration") }
+// Migrations returns every step, in order, to read, to print, or to apply with a tool of one's own: each records itself in
+// pawl_schema. There is no way down: a database that was migrated too far is restored.
+func Migrations() []Migration {
+	var all []Migration
+	for _, m := range sqlfile.Migrations(files, "migration") {
+		all = append(all, Migration(m))
+	}
+	return all
+}
 
 // Migrate brings the schema up to date, each step in a transaction of its own. Steps that are there already are passed
 // over, so that several processes may migrate at once.
@@ -41,10 +50,7 @@ func (s *Store) migrate(ctx context.Context, m Migration) error {
 		if err := tx.QueryRowContext(ctx, query("schema_version")).Scan(&version); err != nil || version >= m.Version {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, m.SQL); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, query("record_migration"), m.Version, m.Name, time.Now().UnixMicro())
+		_, err := tx.ExecContext(ctx, m.SQL)
 		return err
 	})
 }

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -14,11 +15,11 @@ import (
 // Acquire takes a partition: it raises the epoch, commits, and only then reads the position, so that nothing an earlier
 // owner commits can be missed.
 func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pawl.Ownership, error) {
-	o := &pawl.Ownership{Partition: p}
+	o := &pawl.Ownership{Partition: p, Token: rand.Text()}
 	err := s.write(ctx, func(tx *transaction) error {
 		args := []any{
 			sql.Named("consumer", s.consumer), sql.Named("topic_id", p.TopicID[:]), sql.Named("partition", p.Index),
-			sql.Named("topic", p.Topic), sql.Named("start", start), sql.Named("owner", s.owner),
+			sql.Named("topic", p.Topic), sql.Named("start", start), sql.Named("owner", o.Token),
 			sql.Named("now", time.Now().UnixMicro()),
 		}
 		if start != pawl.NoStart {
@@ -50,7 +51,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	var seq int64
 	err := s.write(ctx, func(tx *transaction) error {
-		err := tx.QueryRowContext(ctx, query("move"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch), sql.Named("next", next)).Scan(&seq)
+		err := tx.QueryRowContext(ctx, query("move"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch), sql.Named("token", o.Token), sql.Named("next", next)).Scan(&seq)
 		if errors.Is(err, sql.ErrNoRows) {
 			return pawl.ErrFenced
 		}
@@ -66,7 +67,8 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 // Release gives a partition back, unless another owner has taken it.
 func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	err := s.write(ctx, func(tx *transaction) error {
-		_, err := tx.ExecContext(ctx, query("release"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch))
+		_, err := tx.ExecContext(ctx, query("release"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
+			sql.Named("token", o.Token))
 		return err
 	})
 	if err != nil {
@@ -78,6 +80,7 @@ func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 // progress is what a progress row says.
 type progress struct {
 	epoch, seq, next int64
+	token            string
 }
 
 // readProgress reads on the writer connection: what it sees is committed, and nothing of this store's is under way.
@@ -86,7 +89,7 @@ func (s *Store) readProgress(ctx context.Context, row int64) (progress, error) {
 }
 
 func scanProgress(row *sql.Row) (at progress, err error) {
-	err = row.Scan(&at.epoch, &at.seq, &at.next)
+	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: the progress row is gone", pawl.ErrStoreWentBack)
 	}

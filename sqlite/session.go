@@ -60,6 +60,12 @@ func (s *session) Mark(ctx context.Context) error {
 // Undo returns to the mark, which stays where it is.
 func (s *session) Undo(ctx context.Context) error { return s.exec(ctx, "undo") }
 
+// Rest has nothing to do: rows that are left open are closed with the transaction, and there is no connection to lose.
+func (s *session) Rest(context.Context, error) error { return nil }
+
+// Check has nothing to do: SQLite has no way to check deferred constraints before COMMIT.
+func (s *session) Check(context.Context) error { return nil }
+
 // exec runs a statement of Pawl's own between handlers.
 func (s *session) exec(ctx context.Context, name string) error {
 	if err := s.ended(nil); err != nil {

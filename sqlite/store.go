@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ type Store struct {
 	refusal *sql.DB // answers for transactions that are over
 	guard   *guard
 	wait    time.Duration // how long to wait for another process's transaction
-	owner   string        // names this store in pawl_progress
 	names   names
 }
 
@@ -41,7 +39,7 @@ func Open(ctx context.Context, dsn string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{guard: &guard{}, owner: rand.Text(), wait: settings.wait}
+	s := &Store{guard: &guard{}, wait: settings.wait}
 	s.writer = sql.OpenDB(&connector{settings.writer, func(ctx context.Context, c link) error {
 		return settings.prepareWriter(ctx, c, s.guard)
 	}})

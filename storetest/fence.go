@@ -16,6 +16,7 @@ func fenceTests[Tx any]() []test[Tx] {
 		{"seq behind what was seen is a store that went back", wentBackSeq[Tx]},
 		{"an epoch behind what was seen is a store that went back", wentBackEpoch[Tx]},
 		{"a row that is gone is a store that went back", wentBackRow[Tx]},
+		{"a row of another history is a store that went back", wentBackOtherHistory[Tx]},
 		{"an owner works on after it was refused and acquired anew", fenceRecovers[Tx]},
 	}
 }
@@ -145,6 +146,17 @@ func wentBackEpoch[Tx any](t *testing.T, h Harness[Tx]) {
 	o := c.acquire(partition(0), 0)
 	w.exec(`update pawl_progress set epoch = epoch - 1`)
 	c.refused(pawl.ErrStoreWentBack, o, work(c.settle, record(partition(0), 0, "a", "v")))
+}
+
+// A restored database gives out ids and epochs anew: the row that an owner knows may be another's.
+func wentBackOtherHistory[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	c.apply(o, record(partition(0), 0, "a", "v"))
+	w.exec(`update pawl_progress set partition = 7, owner = 'of another history', seq = 5`)
+	c.refused(pawl.ErrStoreWentBack, o, work(c.settle, record(partition(0), 1, "b", "v")))
+	w.wantInt(1, `select next_offset from pawl_progress`)
 }
 
 func wentBackRow[Tx any](t *testing.T, h Harness[Tx]) {

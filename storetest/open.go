@@ -14,6 +14,8 @@ func openTests[Tx any]() []test[Tx] {
 		{"a database that is not migrated is refused with a hint", openRefusesUnmigrated[Tx]},
 		{"migrations apply twice harmlessly", migrateTwice[Tx]},
 		{"migrations can be printed", migrationsPrint[Tx]},
+		{"migrations applied by another tool are enough", migrateByHand[Tx]},
+		{"a schema that is newer than the program is refused", openRefusesNewer[Tx]},
 		{"opening twice keeps what is there", openTwice[Tx]},
 		{"a consumer bound to another group is refused", openRefusesOtherGroup[Tx]},
 		{"a consumer bound to another cluster is refused", openRefusesOtherCluster[Tx]},
@@ -147,3 +149,24 @@ func openConcurrently[Tx any](t *testing.T, h Harness[Tx]) {
 
 // openError drops the store that Open returns beside its error.
 func openError[Tx any](_ pawl.BoundStore[Tx], err error) error { return err }
+
+func migrateByHand[Tx any](t *testing.T, h Harness[Tx]) {
+	f := h.Bare(t)
+	for _, m := range h.Migrations() {
+		if _, err := f.DB.ExecContext(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.Store.Open(t.Context(), binding()); err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	if err := f.Migrate(t.Context()); err != nil {
+		t.Fatalf("migrate after it: %v", err)
+	}
+}
+
+func openRefusesNewer[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	w.exec(`update pawl_schema set version = version + 98`)
+	w.wantHint(openError(w.Store.Open(w.ctx, binding())), "new")
+}

@@ -70,7 +70,7 @@ func ledgerBatch[Tx any](exec execTx[Tx]) pawltest.BatchHandler[Tx, entry] {
 				b.Stale(i, "asked to")
 				continue
 			}
-			if err := one(ctx, tx, *e); err != nil {
+			if err := one(ctx, tx, e); err != nil {
 				return err
 			}
 		}

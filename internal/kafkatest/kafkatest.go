@@ -93,7 +93,7 @@ func (c *Cluster) Stop(t testing.TB, node int) {
 }
 
 // Start starts a node that was ended, with its data, and returns when it serves. After a kill that takes as long as the
-// cluster takes to miss it: about six seconds.
+// cluster takes to miss it, about eight seconds.
 func (c *Cluster) Start(t testing.TB, node int) {
 	t.Helper()
 	c.own.Control(t, "start", strconv.Itoa(node))

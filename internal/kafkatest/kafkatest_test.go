@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -47,12 +48,21 @@ func TestTopicIsDeletedAtTheEndOfTheTest(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, brokers []string) {
 		var name string
 		t.Run("user", func(t *testing.T) { name = kafkatest.Topic(t, brokers, 1) })
-		topics, err := kadm.NewClient(kafkatest.Client(t, brokers)).ListTopics(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if topics.Has(name) {
-			t.Errorf("topic %s is still there", name)
+		cl := kafkatest.Client(t, brokers)
+		deadline := time.After(10 * time.Second) // a real broker forgets it a moment after it has answered so
+		for {
+			topics, err := kadm.NewClient(cl).ListTopics(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !topics.Has(name) {
+				return
+			}
+			select {
+			case <-deadline:
+				t.Fatalf("topic %s is still there", name)
+			default:
+			}
 		}
 	})
 }
@@ -95,6 +105,31 @@ func TestABrokerOfTheTestsOwnIsKilledAndKeepsWhatItAcknowledged(t *testing.T) {
 	}
 	if end, _ := ends.Lookup(topic, 0); end.Offset != 20 {
 		t.Errorf("the log ends at %d, want 20", end.Offset)
+	}
+}
+
+func TestTwoOfThreeNodesServeWhileTheThirdIsDead(t *testing.T) {
+	if os.Getenv("PAWL_PROOF") != "long" {
+		t.Skip("starts three brokers: PAWL_PROOF=long")
+	}
+	own := kafkatest.Own(t, 3)
+	topic := kafkatest.Topic(t, own.Brokers, 3)
+	cl := kafkatest.Client(t, own.Brokers)
+	for node := 1; node <= 3; node++ {
+		own.Kill(t, node)
+		for p := range int32(3) {
+			kafkatest.Produce(t, cl, topic, p, 10)
+		}
+		own.Start(t, node)
+	}
+	ends, err := kadm.NewClient(cl).ListEndOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for p := range int32(3) {
+		if end, _ := ends.Lookup(topic, p); end.Offset != 30 {
+			t.Errorf("partition %d ends at %d, want 30", p, end.Offset)
+		}
 	}
 }
 

@@ -1,3 +1,11 @@
+-- What has been applied. Every migration records itself, so that any tool can apply it.
+create table if not exists pawl_schema (
+    version integer primary key,
+    name text not null,
+    applied_at timestamptz not null
+);
+insert into pawl_schema (version, name, applied_at) values (1, 'core', now());
+
 -- Names are interned: a decision row carries integers, not repeated text.
 
 create table pawl_name (
@@ -48,7 +56,7 @@ create table pawl_progress (
 comment on column pawl_progress.next_offset is 'every offset below it is settled';
 comment on column pawl_progress.epoch is 'raised at every assignment; a transaction of an older epoch does not commit';
 comment on column pawl_progress.seq is 'raised by every commit; behind what its owner has seen means that commits were lost';
-comment on column pawl_progress.owner is 'null when given back in good order';
+comment on column pawl_progress.owner is 'the token of the acquire that holds it: epochs may repeat in a database that was restored; null when given back in good order';
 comment on column pawl_progress.crashes is 'owners in a row that neither advanced nor gave back';
 
 -- The first terminal decision for a key within a scope: the claim and its evidence. Written once, never updated by the
@@ -142,13 +150,14 @@ comment on column pawl_quarantine.headers is 'JSON: [{"key": …, "value": base6
 -- The last statement of every transaction: position and fence in one. It raises rather than return a count, because
 -- COMMIT is already on its way behind it: what the client would look at afterwards would be too late.
 create function pawl_advance(
-    p_id integer, p_epoch bigint, p_seq bigint, p_next bigint, p_now timestamptz, p_guard text)
+    p_id integer, p_epoch bigint, p_token text, p_seq bigint, p_next bigint, p_now timestamptz, p_guard text)
 returns bigint
 language plpgsql
 as $$
 declare
     v_epoch bigint;
     v_seq bigint;
+    v_owner text;
 begin
     -- Set at the start of the transaction, gone with it: its absence means that a handler ended the transaction.
     if current_setting('pawl.guard', true) is distinct from p_guard then
@@ -162,18 +171,19 @@ begin
         advanced_at = p_now
     where id = p_id
       and epoch = p_epoch
+      and owner = p_token
       and seq >= p_seq
     returning seq into v_seq;
     if found then
         return v_seq;
     end if;
 
-    select epoch, seq into v_epoch, v_seq from pawl_progress where id = p_id;
-    if v_epoch = p_epoch and v_seq < p_seq then
+    select epoch, seq, owner into v_epoch, v_seq, v_owner from pawl_progress where id = p_id;
+    if v_epoch = p_epoch and v_owner = p_token then
         raise exception 'pawl: seq is %, owner has seen %', v_seq, p_seq using errcode = 'PW002';
     end if;
-    if v_epoch is null or v_epoch < p_epoch then
-        raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW002';
+    if v_epoch is null or v_epoch <= p_epoch then
+        raise exception 'pawl: epoch is % of another history, owner holds %', v_epoch, p_epoch using errcode = 'PW002';
     end if;
     raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';
 end

@@ -89,13 +89,18 @@ on conflict do nothing
 
 -- name: advance
 -- Position and fence, last before commit. Raises PW001 (fenced), PW002 (went back), PW003 (the handler ended it).
-select pawl_advance($1::integer, $2::bigint, $3::bigint, $4::bigint, $5::timestamptz, $6::text)
+select pawl_advance($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::timestamptz, $7::text)
 
 -- name: commit
 commit
 
 -- name: rollback
 rollback
+
+-- name: check
+-- What is deferred fails here, behind the handler that is to blame.
+set constraints all immediate;
+set constraints all deferred
 
 -- name: mark
 savepoint pawl_mark

@@ -8,7 +8,3 @@ create table if not exists pawl_schema (
 -- name: lock_migrations
 -- Two processes that start together migrate one after the other. Held to the end of the transaction only.
 select pg_advisory_xact_lock(7021797, 1)
-
--- name: record_migration
-insert into pawl_schema (version, name, applied_at)
-values ($1::integer, $2::text, $3::timestamptz)

@@ -23,21 +23,22 @@ returning id, epoch
 -- name: move
 -- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost.
 update pawl_progress
-set next_offset = $3::bigint,
+set next_offset = $4::bigint,
     seq = seq + 1
 where id = $1::integer
   and epoch = $2::bigint
+  and owner = $3::text
 returning seq
 
 -- name: read_progress
-select epoch, seq, next_offset
+select epoch, coalesce(owner, ''), seq, next_offset
 from pawl_progress
 where id = $1::integer
 
 -- name: resolve
 -- Did that transaction commit? Asked under the row's lock: a commit that waits for a standby still holds it, and would
 -- look absent to a plain select.
-select epoch, seq, next_offset
+select epoch, coalesce(owner, ''), seq, next_offset
 from pawl_progress
 where id = $1::integer
 for update
@@ -47,3 +48,4 @@ update pawl_progress
 set owner = null
 where id = $1::integer
   and epoch = $2::bigint
+  and owner = $3::text

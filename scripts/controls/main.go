@@ -37,8 +37,11 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"seq (SQLite)", "sqlite/sql/apply.sql", `  and seq >= :seq
 `, ``, "./sqlite", "TestStore/fence"},
-	{"fence raises before commit", "postgres/apply.go", `		stmt{sql: s.query["commit"], after: fault.Committed},
-	), nil`, `	), nil`, "./postgres", "TestConformancePgx/apply"},
+	{"fence raises, and does not merely say", "postgres/migration/001_core.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
+	{"fence: token (PostgreSQL)", "postgres/migration/001_core.sql", `      and owner = p_token
+`, ``, "./postgres", "TestConformancePgx/fence"},
+	{"fence: token (SQLite)", "sqlite/sql/apply.sql", `  and owner = :token
+`, ``, "./sqlite", "TestStore/fence"},
 	{"fingerprint", "decide.go", `case p.Fingerprint == st.Fingerprint:`, `case true:`, ".", "TestOtherContentUnderTheSameKeyIsAConflict"},
 	{"fingerprint within a batch", "decide.go", `same := first.Fingerprint == st.Fingerprint`, `same := true`, ".", "TestOtherContentUnderTheSameKeyIsAConflict"},
 	{"offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, ".", "TestTheCommittedOffsetNeverLeadsTheEffects"},
@@ -54,7 +57,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	}`, ``, ".", "TestWhatAHandlerReturns"},
 	{"a set-aside record keeps its bytes", "postgres/columns.go", `recordKey[i], value[i] = d.Record.Key, d.Record.Value`, `recordKey[i] = d.Record.Key`, "./postgres", "TestConformancePgx/quarantine"},
 	{"a handler cannot commit by text", "postgres/link_sql.go", `if got.String != guard {`, `if false {`, "./postgres", "TestConformanceDatabaseSQL/session"},
-	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(o.Next, func() {`, `old.assignment.Flow.Rewind(o.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
+	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
 	{"revoke waits for work in flight", "runner.go", `	r.drain(ended)
 `, ``, ".", "TestStoppingLetsTheBatchInFlightCommit"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},

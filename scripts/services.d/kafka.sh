@@ -223,6 +223,7 @@ group.consumer.heartbeat.interval.ms=500
 group.consumer.min.heartbeat.interval.ms=100
 group.consumer.session.timeout.ms=10000
 group.consumer.min.session.timeout.ms=1000
+group.consumer.assignment.interval.ms=0
 offsets.retention.check.interval.ms=1000
 log.retention.check.interval.ms=1000
 log.segment.delete.delay.ms=1000
@@ -230,7 +231,7 @@ log.cleaner.backoff.ms=1000
 log.cleaner.dedupe.buffer.size=4194304
 
 # A node that was killed is missed after this time, and is let in again only then.
-broker.session.timeout.ms=4000
+broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=500
 CONF
 }

@@ -1,6 +1,15 @@
 -- The same tables as PostgreSQL's, column for column. Ids of 16 bytes are blobs, times are microseconds since 1970 in UTC,
 -- JSON is text.
 
+-- What has been applied. Every migration records itself, so that any tool can apply it.
+create table if not exists pawl_schema (
+    version integer primary key,
+    name text not null,
+    applied_at integer not null
+) strict;
+insert into pawl_schema (version, name, applied_at)
+values (1, 'core', cast(strftime('%s', 'now') as integer) * 1000000);
+
 -- Names are interned: a decision row carries integers, not repeated text. Event types, stream types and code versions,
 -- once each.
 create table pawl_name (
@@ -33,7 +42,8 @@ create table pawl_scope (
 -- next_offset: every offset below it is settled.
 -- epoch: raised at every assignment; a transaction of an older epoch does not commit.
 -- seq: raised by every commit; behind what its owner has seen means that commits were lost.
--- owner: null when given back in good order.
+-- owner: the token of the acquire that holds it, because epochs may repeat in a database that was restored; null when given
+-- back in good order.
 -- crashes: owners in a row that neither advanced nor gave back.
 create table pawl_progress (
     id integer primary key autoincrement,

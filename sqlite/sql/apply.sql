@@ -53,6 +53,7 @@ set next_offset = max(next_offset, :next),
     advanced_at = :now
 where id = :id
   and epoch = :epoch
+  and owner = :token
   and seq >= :seq
 returning seq
 

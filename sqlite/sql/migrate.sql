@@ -4,7 +4,3 @@ create table if not exists pawl_schema (
     name text not null,
     applied_at integer not null
 ) strict
-
--- name: record_migration
-insert into pawl_schema (version, name, applied_at)
-values (?, ?, ?)

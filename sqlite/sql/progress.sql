@@ -27,10 +27,11 @@ set next_offset = :next,
     seq = seq + 1
 where id = :id
   and epoch = :epoch
+  and owner = :token
 returning seq
 
 -- name: read_progress
-select epoch, seq, next_offset
+select epoch, coalesce(owner, ''), seq, next_offset
 from pawl_progress
 where id = ?
 
@@ -39,3 +40,4 @@ update pawl_progress
 set owner = null
 where id = :id
   and epoch = :epoch
+  and owner = :token

@@ -171,6 +171,9 @@ func (s *slot) do(j job) error {
 		m.signal(syscall.SIGSTOP)
 		s.idle(2 * s.w.base.Session)
 		m.signal(syscall.SIGCONT)
+		s.w.mu.Lock()
+		s.w.frozen++
+		s.w.mu.Unlock()
 	}
 	s.idle(200 * time.Millisecond)
 	return s.w.dead(m)

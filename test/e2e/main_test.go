@@ -10,6 +10,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -30,6 +31,7 @@ const patience = 60 * time.Second
 func TestMain(m *testing.M) {
 	switch role := os.Getenv(roleVariable); role {
 	case "":
+		flag.Set("test.parallel", "4") // the proofs wait far more than they work
 		goleak.VerifyTestMain(m)
 	case "member":
 		os.Exit(runMember())

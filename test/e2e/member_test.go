@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -40,6 +41,7 @@ type memberConfig struct {
 	Name     string        // shown as the application's name in pg_stat_activity
 	Instance string        // of a static member; empty: a dynamic one
 	Batch    bool          // handle batches, not single records
+	Workers  int           // default: 4
 	Linger   time.Duration // of the handler, after its writes
 
 	Via string // where to reach the broker instead of where it says it is; empty: there
@@ -155,7 +157,7 @@ func member(ctx context.Context, cfg memberConfig) error {
 	}
 	source := kafka.New(kafka.Config{Brokers: cfg.Brokers, Group: cfg.Group, Logger: log, Options: opts})
 	r := pawl.NewRunner(store, source, pawl.Config{
-		Consumer: consumer, Workers: 4, MaxBatch: 50, CommitInterval: 20 * time.Millisecond, HandlerTimeout: cfg.HandlerTimeout,
+		Consumer: consumer, Workers: cmp.Or(cfg.Workers, 4), MaxBatch: 50, CommitInterval: 20 * time.Millisecond, HandlerTimeout: cfg.HandlerTimeout,
 		ShutdownTimeout: 3 * time.Second, Logger: log, Hooks: hooks(),
 	})
 	route := pawl.Route{Name: "entries", Topics: []string{cfg.Topic}}

@@ -17,8 +17,9 @@ import (
 // Proof (h), sessions: the members' sessions with PostgreSQL are terminated again and again, in the middle of
 // transactions and of commits. No member ends, and the result is exact.
 //
-// It fails if an unknown commit is retried blindly or believed (a doubled or a lost effect), or if a cut connection is
-// taken for the record's fault (a quarantined record that the model does not have).
+// It fails if a commit whose answer was lost is believed (the offset leads, the effect is lost), or if a cut connection is
+// taken for the record's fault (a quarantined record that the model does not have). That such a commit is not repeated
+// either shows in what a member reports, not in the rows: TestACommitWhoseAnswerIsLostIsResolvedAndNotRepeated.
 func TestTerminatedSessionsLoseAndDoubleNothing(t *testing.T) {
 	t.Parallel()
 	rounds := 60
@@ -37,7 +38,7 @@ func TestTerminatedSessionsLoseAndDoubleNothing(t *testing.T) {
 			terminated += n
 		}
 		t.Logf("%d sessions terminated", terminated)
-		if terminated < 2*rounds {
+		if terminated < rounds {
 			t.Errorf("%d sessions terminated in %d rounds: there was hardly one to terminate", terminated, rounds)
 		}
 	})

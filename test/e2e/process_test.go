@@ -242,9 +242,14 @@ func (p *process) settles(n int) error {
 	return nil
 }
 
-// frozen reports whether the child is stopped by a signal.
+// frozen reports whether the child is stopped by a signal. Not every machine has both, /proc and ps.
 func (p *process) frozen() (bool, error) {
-	out, err := exec.Command("ps", "-o", "stat=", "-p", fmt.Sprint(p.cmd.Process.Pid)).Output()
+	pid := fmt.Sprint(p.cmd.Process.Pid)
+	if stat, err := os.ReadFile("/proc/" + pid + "/stat"); err == nil {
+		_, state, _ := strings.Cut(string(stat), ") ") // behind the program's name
+		return strings.HasPrefix(state, "T"), nil
+	}
+	out, err := exec.Command("ps", "-o", "stat=", "-p", pid).Output()
 	if err != nil {
 		return false, fmt.Errorf("ps: %w", err)
 	}

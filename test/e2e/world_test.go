@@ -36,8 +36,8 @@ type world struct {
 	sampler sampler
 
 	mu      sync.Mutex
-	started int
 	members []*process // that have not ended
+	all     []*process
 	kills   int
 	frozen  int
 	fired   map[fault.Point]int
@@ -116,14 +116,13 @@ func (w *world) start(cfg memberConfig, faults string) (*process, error) {
 	cfg.Session, cfg.HandlerTimeout = w.base.Session, w.base.HandlerTimeout
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.started++
-	cfg.Name = fmt.Sprintf("member %d: %s", w.started, cfg.Name) // nobody has it again: see ownersSchema
+	cfg.Name = fmt.Sprintf("member %d: %s", len(w.all), cfg.Name) // nobody has it again: see ownersSchema
 	p, err := spawn(w.t, strings.TrimSpace(cfg.Name+" "+faults), "member", cfg, faults)
 	if err != nil {
 		return nil, err
 	}
 	p.app = cfg.Name
-	w.members = append(w.members, p)
+	w.members, w.all = append(w.members, p), append(w.all, p)
 	return p, nil
 }
 
@@ -153,7 +152,7 @@ func (w *world) poll(what string, within time.Duration, ok func(context.Context)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not within %s: %s: %w", within, what, err)
+			return fmt.Errorf("not within %s: %s (%v)", within.Round(time.Millisecond), what, err)
 		case <-tick.C:
 		}
 	}
@@ -276,9 +275,23 @@ func (w *world) report(began time.Time) {
 	defer w.mu.Unlock()
 	w.stream.mu.Lock()
 	defer w.stream.mu.Unlock()
-	w.t.Logf("seed %d: %d records of %d keys, %d kills, %d freezes, %d samples (%d could not be taken), fired %v, %s",
-		w.seed, len(w.stream.records), len(w.stream.families), w.kills, w.frozen, w.sampler.taken, w.sampler.missed, w.fired,
-		time.Since(began).Round(100*time.Millisecond))
+	said := map[string]int{}
+	for _, m := range w.all {
+		m.mu.Lock()
+		for _, n := range m.notes {
+			switch n.What {
+			case "restarted":
+				said["restarted"]++
+			case "failed":
+				class, _, _ := strings.Cut(n.Err, ":")
+				said["failed, "+class]++
+			}
+		}
+		m.mu.Unlock()
+	}
+	w.t.Logf("seed %d: %d records of %d keys, %d members, %d kills, %d freezes, %d samples (%d could not be taken), fired %v, said %v, %s",
+		w.seed, len(w.stream.records), len(w.stream.families), len(w.all), w.kills, w.frozen, w.sampler.taken, w.sampler.missed,
+		w.fired, said, time.Since(began).Round(100*time.Millisecond))
 }
 
 // sampler compares the group's offsets with the store's positions, again and again (I4, I5).

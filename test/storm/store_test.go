@@ -58,6 +58,9 @@ type row struct {
 	epoch, seq, next int64
 	last             int64 // the offset settled last
 	lastEpoch        int64 // of the last commit
+
+	// An owner that never learned of its own commit settles the same again, up to doubt.
+	doubt, doubtEpoch int64
 }
 
 func newDatabase(w *world) *database {
@@ -240,6 +243,9 @@ func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[*tx])
 	}
 	switch {
 	case s.w.chance(commitUnresolved, 60): // it happened, and the caller does not find out
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		r.doubt, r.doubtEpoch = r.next, o.Epoch
 		return errLink
 	case s.w.chance(commitAnswerLost, 30):
 		give()
@@ -290,7 +296,6 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 		}
 	}
 
-	again := r.seq > o.Seq // this owner has committed before without finding out
 	if r.lastEpoch > o.Epoch {
 		s.breach("%s: owner %d committed after owner %d", o.Partition, o.Epoch, r.lastEpoch)
 	}
@@ -313,6 +318,7 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 			continue
 		}
 		if old, twice := s.settled[at]; twice {
+			again := r.doubtEpoch == o.Epoch && d.Record.Offset < r.doubt
 			if !again || d.Outcome.Claims() || old.outcome.Claims() {
 				s.breach("%v: %s by owner %d, and it was %s by owner %d", at, d.Outcome, o.Epoch, old.outcome, old.epoch)
 			}
@@ -353,3 +359,6 @@ func (t *tx) Tx() *tx                    { return t }
 func (t *tx) Statements() int            { return t.statements }
 func (t *tx) Mark(context.Context) error { t.mark = len(t.effects); return nil }
 func (t *tx) Undo(context.Context) error { t.effects = t.effects[:t.mark]; return nil }
+
+func (t *tx) Rest(context.Context) error  { return nil }
+func (t *tx) Check(context.Context) error { return nil }
