@@ -237,8 +237,8 @@ func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*ste
 func (d *decider[Tx]) call(ctx context.Context, s Session[Tx], f func(context.Context) error) (err error, slow bool) {
 	began := time.Now()
 	hctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel() // not before Rest: ending the context of rows that are open ends the connection
 	err = f(hctx)
-	cancel()
 	if ferr := fault.Hit(ctx, fault.Handled); ferr != nil {
 		return ferr, false
 	}

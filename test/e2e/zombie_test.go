@@ -23,13 +23,13 @@ const takeoverLimit = 5 * time.Second
 
 // Proof (g): a member freezes inside its transaction, past its session. Others take its partitions over while it is
 // still frozen, whatever rows it has locked: the position (window advanced), keys (claimed), rows of the handler
-// (effected), or nothing yet (looked). When it wakes it is fenced, and nothing took effect twice.
+// (effected), or nothing yet (begun). When it wakes it is fenced, and nothing took effect twice.
 //
 // Without idle_in_transaction_session_timeout in the transaction (postgres/sql/apply.sql: begin) the takeover waits as
 // long as the owner is frozen. Without the epoch in pawl_advance a woken owner commits in its successor's time.
 func TestAFrozenMemberIsReplacedWhileItIsFrozen(t *testing.T) {
 	t.Parallel()
-	for _, at := range []fault.Point{fault.Looked, fault.Effected, fault.Claimed, fault.Advanced} {
+	for _, at := range []fault.Point{fault.Begun, fault.Effected, fault.Claimed, fault.Advanced} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			w := newZombieWorld(t, time.Second)
