@@ -62,7 +62,11 @@ func (e *stmtError) Unwrap() error { return e.err }
 // waiting does not mend is nobody's but the database's.
 func (s *Store[Tx]) own(op string, err error) error {
 	class := s.Classify(err)
-	if class != pawl.Transient && class != pawl.Poison {
+	switch c := code(err); {
+	case class == pawl.Transient, class == pawl.Poison:
+	case c == "", c == "25P03": // not the server's answer, or its farewell to an owner that froze
+		class = pawl.Transient
+	default:
 		class = pawl.Misconfigured
 	}
 	return &pawl.Error{Op: op, Class: class, Err: err}
