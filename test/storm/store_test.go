@@ -203,6 +203,7 @@ func (r *row) owned(o *pawl.Ownership) error {
 
 // Apply implements pawl.BoundStore.
 func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[*tx]) error {
+	defer s.m.begin(ctx, o.Partition)()
 	if err := s.m.reach(ctx); err != nil {
 		return err
 	}

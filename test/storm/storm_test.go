@@ -58,6 +58,7 @@ const (
 	offsetsExpired  kind = "group offsets expired"
 	partitionsAdded kind = "partition added"
 
+	rewindLate       kind = "rewind delayed"
 	storeTransient   kind = "store: transient error"
 	storeSlow        kind = "store: slow commit"
 	commitAnswerLost kind = "store: commit answer lost, resolved"
@@ -76,13 +77,14 @@ const (
 	sawRaced     kind = "(seen) key raced for"
 	sawRestarted kind = "(seen) partition restarted"
 	sawRewound   kind = "(seen) committed offset went back"
+	sawOverwrote kind = "(seen) commit of an earlier owner over a later one's"
 )
 
 // optional kinds are enabled by a seed or not; the others are part of every seed.
 var optional = []kind{
 	abandoned, frozen, kicked, twin, handlerSlow, handlerDeaf, commitDelayed, commitCutAfter, commitCutBefore, commitLate, commitRetriable,
 	commitRefused, commitTimedOut, leaderMoved, coordinatorMove, connsDropped, offsetsExpired, partitionsAdded,
-	storeTransient, storeSlow, commitAnswerLost, commitNotApplied, commitUnresolved, lateApply, txnCommitted,
+	rewindLate, storeTransient, storeSlow, commitAnswerLost, commitNotApplied, commitUnresolved, lateApply, txnCommitted,
 }
 
 var always = []kind{joined, left, sentCopy, sentConflict, sentPoison, sawFenced, sawRaced, sawRestarted}
@@ -224,11 +226,17 @@ func (w *world) storm() {
 			}
 		}
 	})
-	for end := time.Now().Add(w.between(60*time.Second, 110*time.Second)); time.Now().Before(end) && !w.hasBreach(); {
-		time.Sleep(w.between(200*time.Millisecond, 5*time.Second))
-		w.trouble(&background, &produced)
+	trouble := func(d time.Duration) {
+		for end := time.Now().Add(d); time.Now().Before(end) && !w.hasBreach(); {
+			time.Sleep(w.between(200*time.Millisecond, 5*time.Second))
+			w.trouble(&background, &produced)
+		}
 	}
+	trouble(w.between(60*time.Second, 110*time.Second))
 	close(producing)
+	if w.intn(2) == 0 { // so that trouble meets the last commits, which no later one covers
+		trouble(w.between(5*time.Second, 30*time.Second))
+	}
 	produced.Wait()
 
 	w.logf("calm")
@@ -432,6 +440,7 @@ func (w *world) settle() {
 			return
 		}
 		time.Sleep(250 * time.Millisecond)
+		w.exorcise()
 		for _, m := range w.alive() {
 			select {
 			case <-m.done:
@@ -440,6 +449,22 @@ func (w *world) settle() {
 				w.start(w.freeSlot(), false)
 			default:
 			}
+		}
+	}
+}
+
+// exorcise makes members leave that ended long ago. The broker does not time a member that was cut off while it joined.
+func (w *world) exorcise() {
+	info := w.cluster.GroupInfo(group)
+	if info == nil {
+		return
+	}
+	for _, g := range info.Members {
+		w.mu.Lock()
+		end, ended := w.ends[g.ClientID]
+		w.mu.Unlock()
+		if ended && time.Since(end) > 3*session && !w.is848() && w.leave(g) {
+			w.logf("%s is a ghost", g.ClientID)
 		}
 	}
 }

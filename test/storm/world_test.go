@@ -59,9 +59,11 @@ type world struct {
 	slowFor  int             // transactions
 	members  []*member
 	born     int
-	slots    int // static ids that were ever used
+	ends     map[string]time.Time // of members
+	slots    int                  // static ids that were ever used
 	suspects []suspect
 	seen     map[int32]int64 // last committed offset that was sampled
+	signed   map[int32]int64 // the epoch in its signature
 	epochs   map[int32]int64
 	log      []string
 	breaches []string
@@ -85,7 +87,7 @@ type suspect struct {
 func newWorld(t *testing.T, seed int) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 11)), fired: map[kind]int{}, enabled: map[kind]bool{},
-		stalled: map[string]bool{}, seen: map[int32]int64{}, epochs: map[int32]int64{}, began: time.Now(),
+		stalled: map[string]bool{}, ends: map[string]time.Time{}, seen: map[int32]int64{}, signed: map[int32]int64{}, epochs: map[int32]int64{}, began: time.Now(),
 	}
 	w.protocol = protocols[seed%len(protocols)]
 	w.db = newDatabase(w)
@@ -245,7 +247,19 @@ func (w *world) sample() {
 				w.fired[sawRewound]++
 			}
 			w.seen[p] = c.Offset
+			var next, epoch int64
+			_, err := fmt.Sscanf(c.Metadata, "pawl/1 next=%d epoch=%d", &next, &epoch)
+			overwrote := err == nil && epoch < w.signed[p]
+			if overwrote {
+				w.fired[sawOverwrote]++
+			}
+			before := w.signed[p]
+			w.signed[p] = epoch
 			w.mu.Unlock()
+			// What was on its way for long explains it; a member that commits what is no longer its own does not.
+			if overwrote && !w.enabled[commitLate] && !w.enabled[frozen] {
+				w.breach("partition %d: owner %d has committed %d over a commit of owner %d", p, epoch, c.Offset, before)
+			}
 		}
 	}
 	for p := range w.stream.partitions() {
@@ -266,6 +280,9 @@ type member struct {
 	stop context.CancelFunc
 	done chan struct{}
 	err  error
+
+	mu   sync.Mutex
+	txns map[pawl.Partition]context.Context // transactions under way
 }
 
 func (w *world) alive() []*member {
@@ -276,7 +293,7 @@ func (w *world) alive() []*member {
 
 func (w *world) start(slot int, brittle bool) *member {
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &member{w: w, slot: slot, link: newLink(w), stop: cancel, done: make(chan struct{})}
+	m := &member{w: w, slot: slot, link: newLink(w), stop: cancel, done: make(chan struct{}), txns: map[pawl.Partition]context.Context{}}
 	w.mu.Lock()
 	w.born++
 	m.name = fmt.Sprintf("m%d", w.born)
@@ -300,12 +317,15 @@ func (w *world) start(slot int, brittle bool) *member {
 		cfg.ShutdownTimeout = time.Millisecond
 	}
 	src := kafka.New(kafka.Config{Brokers: w.addrs, Group: group, Logger: logger, Options: w.options(m)})
-	r := pawl.NewRunner[*tx](&store{w.db, m}, src, cfg)
+	r := pawl.NewRunner[*tx](&store{w.db, m}, &source{src, m}, cfg)
 	pawl.Handle(r, pawl.Route{Name: "storm", Topics: []string{topic}}, decoder{}, m.handle)
 	go func() {
 		defer close(m.done)
 		m.err = r.Run(ctx)
 		w.logf("%s ended: %v", m.name, m.err)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ends[m.name] = time.Now()
 	}()
 	return m
 }
@@ -479,16 +499,21 @@ func (w *world) kick(m *member) {
 		})
 		return
 	}
-	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Group = group
-	lm := kmsg.NewLeaveGroupRequestMember()
-	lm.MemberID, lm.InstanceID = g.MemberID, g.InstanceID
-	req.Members = append(req.Members, lm)
-	resp, err := req.RequestWith(context.Background(), w.admin)
-	if err == nil && resp.ErrorCode == 0 && len(resp.Members) == 1 && resp.Members[0].ErrorCode == 0 {
+	if w.leave(g) {
 		w.count(kicked)
 		w.logf("%s is kicked", m.name)
 	}
+}
+
+// leave takes a member out of the group, as an operator can.
+func (w *world) leave(g kfake.GroupMember) bool {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group = group
+	m := kmsg.NewLeaveGroupRequestMember()
+	m.MemberID, m.InstanceID = g.MemberID, g.InstanceID
+	req.Members = append(req.Members, m)
+	resp, err := req.RequestWith(context.Background(), w.admin)
+	return err == nil && resp.ErrorCode == 0 && len(resp.Members) == 1 && resp.Members[0].ErrorCode == 0
 }
 
 // expire makes the group forget its offsets, which takes that it has no members.
@@ -522,6 +547,7 @@ func (w *world) expire() {
 		w.count(offsetsExpired)
 		w.mu.Lock()
 		clear(w.seen)
+		clear(w.signed)
 		w.mu.Unlock()
 		w.logf("the group's offsets are gone")
 	}
