@@ -1,5 +1,0 @@
-//go:build !synctests && !race
-
-package storm
-
-const raceEnabled = false
