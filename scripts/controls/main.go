@@ -58,7 +58,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"a set-aside record keeps its bytes", "postgres/columns.go", `recordKey[i], value[i] = d.Record.Key, d.Record.Value`, `recordKey[i] = d.Record.Key`, "./postgres", "TestConformancePgx/quarantine"},
 	{"a handler cannot commit by text", "postgres/link_sql.go", `if got.String != guard {`, `if false {`, "./postgres", "TestConformanceDatabaseSQL/session"},
 	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
-	{"revoke waits for work in flight", "runner.go", `	r.drain(ended)
+	{"revoke waits for work in flight", "intake.go", `	r.drain(ended)
 `, ``, ".", "TestStoppingLetsTheBatchInFlightCommit"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
 	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
