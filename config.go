@@ -19,8 +19,11 @@ type Config struct {
 	// Start is where a partition begins that the store has no position for. Default: StartEarliest.
 	Start Start
 
-	// Reset is what to do when someone has changed the group's committed offset from outside. Default: ResetStop.
+	// Reset is what to do when someone has changed the group's committed offset from outside. Default: ResetHalt.
 	Reset Reset
+
+	// Recreated is what to do with a topic that was deleted and made again. Default: RecreatedHalt.
+	Recreated Recreated
 
 	// Workers is how many batches are in the database at once, over all partitions. Default: twice the CPUs, at most 16.
 	Workers int
@@ -65,7 +68,7 @@ type Start uint8
 
 const (
 	// StartEarliest begins with the first record of the log. If the group has committed an offset all the same, then someone
-	// has consumed this partition without this store, and Run stops rather than repeat or skip their work.
+	// has consumed this partition without this store: it is halted in StateNoPosition, rather than repeat or skip their work.
 	StartEarliest Start = iota
 	// StartCommitted goes on from the offset that the group has committed, for moving a consumer to Pawl; without one, it is
 	// StartEarliest. While it is set, a commit that is not Pawl's and behind the store is taken for the former consumer's, and
@@ -78,13 +81,23 @@ const (
 type Reset uint8
 
 const (
-	// ResetStop stops Run, saying both offsets: a person decides.
-	ResetStop Reset = iota
+	// ResetHalt halts the partition in StateOffsetReset: a person decides.
+	ResetHalt Reset = iota
 	// ResetRefuse goes on from the store's position; the group's offset will follow it.
 	ResetRefuse
 	// ResetAccept moves to the offset that was set. Going back, records are read again, and those that took effect are
 	// duplicates; going forward, the records in between are never read.
 	ResetAccept
+)
+
+// Recreated says what to do when a topic has another id than the one of the same name that was read before.
+type Recreated uint8
+
+const (
+	// RecreatedHalt halts its partitions in StateRecreated: a person decides.
+	RecreatedHalt Recreated = iota
+	// RecreatedAccept begins with the first record of the new topic. Keys that took effect before are duplicates there too.
+	RecreatedAccept
 )
 
 // withDefaults returns a copy with every field set.
@@ -134,6 +147,9 @@ func (c *Config) validate() error {
 	}
 	if c.Reset > ResetAccept {
 		bad("Config.Reset is %d, which is no Reset", c.Reset)
+	}
+	if c.Recreated > RecreatedAccept {
+		bad("Config.Recreated is %d, which is no Recreated", c.Recreated)
 	}
 	for _, n := range []struct {
 		name  string

@@ -92,6 +92,8 @@ var (
 	ErrRaced = errors.New("raced: another transaction decided one of the keys first")
 	// ErrNoPosition means that the store has never seen this partition, and was not told where it starts.
 	ErrNoPosition = errors.New("no position: the store has never seen this partition")
+	// ErrOtherTopic is an ErrNoPosition: it has a position for a topic of the same name with another id.
+	ErrOtherTopic = fmt.Errorf("%w, but one of a topic of the same name", ErrNoPosition)
 	// ErrTxEnded is returned by Commit and Rollback of a handler's transaction, and when a handler ended it by SQL text.
 	ErrTxEnded = errors.New("the transaction belongs to pawl: a handler returns an error to undo its writes, and nil to keep them")
 	// ErrNoKey is the poison of a record whose decoder found no Key.

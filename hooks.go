@@ -11,6 +11,10 @@ type Hooks struct {
 	// Restarted is called when a partition is taken anew because the store refused its owner (ErrFenced,
 	// ErrStoreWentBack).
 	Restarted func(Partition, error)
+	// Raised is called when a partition gets into a named state, and Cleared when it is out of it; Cleared may also name
+	// states that the partition was not in.
+	Raised  func(Condition)
+	Cleared func(Partition, State)
 	// Committed is called after offsets were stored with the source.
 	Committed func([]Commit)
 }

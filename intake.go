@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
+	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // intake is the Runner as its Source sees it.
@@ -18,18 +19,91 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 	defer cancel()
 	starts := make([]int64, len(as))
 	for i, a := range as {
-		l, err := r.acquire(ctx, a)
+		s := newSeat(r, a)
+		condition, err := s.begin(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
 		}
 		r.mu.Lock()
-		r.lanes[a.Partition] = l
+		r.seats[a.Partition] = s
 		r.mu.Unlock()
-		starts[i] = l.owned.Next
-		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", l.owned.Epoch, "next", l.owned.Next)
+		if condition != nil {
+			starts[i] = Halted
+			s.halt(*condition)
+			continue
+		}
+		starts[i] = s.lane.owned.Next // no record was taken yet, so nobody else has the lane
+		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", s.lane.owned.Epoch, "next", starts[i])
 	}
 	return starts, nil
 }
+
+// Raise is called by the source with what it has met.
+func (in *intake[Tx]) Raise(c Condition) {
+	in.mu.Lock()
+	s := in.seats[c.Partition]
+	in.mu.Unlock()
+	switch {
+	case !c.State.Halts(), c.Partition.Index == AllPartitions:
+		(*Runner[Tx])(in).alarm(c)
+	case s != nil:
+		s.halt(c)
+	}
+}
+
+// Clear is called by the source when what it had met has passed.
+func (in *intake[Tx]) Clear(p Partition, state State) { (*Runner[Tx])(in).over(p, state) }
+
+// tell says what is the matter to who listens.
+func (r *Runner[Tx]) tell(c Condition) Condition {
+	c.Since = r.cfg.Now()
+	log := r.cfg.Logger.Warn
+	if c.State.Halts() || c.State == StateStoreWentBack {
+		log = r.cfg.Logger.Error
+	}
+	log(c.Reason, "partition", c.Partition.String(), "state", c.State, "halted", c.State.Halts(), "hint", c.Hint)
+	if h := r.cfg.Hooks.Raised; h != nil {
+		h(c)
+	}
+	return c
+}
+
+// alarm keeps a condition that halts nothing.
+func (r *Runner[Tx]) alarm(c Condition) {
+	c = r.tell(c)
+	r.note(c.Partition, c.State, func(ctx context.Context) error {
+		_, err := r.opened().Raise(ctx, c)
+		return err
+	})
+}
+
+// over ends a condition that needs no answer.
+func (r *Runner[Tx]) over(p Partition, state State) {
+	if h := r.cfg.Hooks.Cleared; h != nil {
+		h(p, state)
+	}
+	r.note(p, state, func(ctx context.Context) error { return r.opened().Clear(ctx, p, state) })
+}
+
+// note writes to the store beside the path of records, and tries again a few times: who calls must not wait.
+func (r *Runner[Tx]) note(p Partition, state State, write func(ctx context.Context) error) {
+	r.work.Go(func() {
+		for n := 1; n <= noteTries; n++ {
+			err := write(r.workCtx)
+			if err == nil || r.workCtx.Err() != nil {
+				return
+			}
+			r.cfg.Logger.Warn("condition not noted in the store", "partition", p.String(), "state", state, "error", err)
+			select {
+			case <-r.workCtx.Done():
+				return
+			case <-time.After(retry.Delay(n)):
+			}
+		}
+	})
+}
+
+const noteTries = 8
 
 // reach joins the context of a callback of the source with the runner's own, so that injected faults and the end of the
 // runner reach it too.
@@ -41,7 +115,10 @@ func (r *Runner[Tx]) reach(ctx context.Context) (context.Context, context.Cancel
 
 func (in *intake[Tx]) Take(p Partition, records []Record) {
 	in.mu.Lock()
-	l := in.lanes[p]
+	var l *lane[Tx]
+	if s := in.seats[p]; s != nil {
+		l = s.lane
+	}
 	in.mu.Unlock()
 	if l != nil {
 		l.take(records)
@@ -60,19 +137,30 @@ func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
 		return
 	}
 	// The callback's context may have ended already, on shutdown; what is settled is committed all the same, within a bound.
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(r.workCtx), r.cfg.ShutdownTimeout)
+	bounded, cancel := r.afterwards()
 	defer cancel()
 	if err := r.commit(bounded, ended); err != nil {
 		r.cfg.Logger.Warn("offsets not committed on revoke: the store's position stands", "error", err)
 	}
 	for _, l := range ended {
-		if !l.stopped() {
-			continue // a handler that does not return has it still
+		if l.stopped() { // otherwise a handler that does not return has it still
+			r.release(l)
 		}
-		l.cancel()
-		if err := l.bound.Release(bounded, l.owned); err != nil {
-			r.cfg.Logger.Warn("partition not released", "partition", l.assignment.Partition.String(), "error", err)
-		}
+	}
+}
+
+// afterwards is the time that cleaning up gets when everything else is over.
+func (r *Runner[Tx]) afterwards() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.workCtx), r.cfg.ShutdownTimeout)
+}
+
+// release gives a lane's partition back to the store.
+func (r *Runner[Tx]) release(l *lane[Tx]) {
+	l.cancel()
+	ctx, cancel := r.afterwards()
+	defer cancel()
+	if err := l.bound.Release(ctx, l.owned); err != nil {
+		r.cfg.Logger.Warn("partition not released", "partition", l.assignment.Partition.String(), "error", err)
 	}
 }
 
@@ -124,22 +212,28 @@ func (in *intake[Tx]) Lose(ps []Partition) {
 func (r *Runner[Tx]) loseAll() {
 	r.mu.Lock()
 	var left []Partition
-	for p := range r.lanes {
+	for p := range r.seats {
 		left = append(left, p)
 	}
 	r.mu.Unlock()
 	(*intake[Tx])(r).Lose(left)
 }
 
-// detach removes lanes from the current assignments: nothing is taken for them any more.
+// detach removes seats from the current assignments, and returns their lanes: nothing is taken for them any more, and none
+// is replaced.
 func (r *Runner[Tx]) detach(ps []Partition) []*lane[Tx] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var ended []*lane[Tx]
 	for _, p := range ps {
-		if l := r.lanes[p]; l != nil {
-			delete(r.lanes, p)
-			ended = append(ended, l)
+		s := r.seats[p]
+		if s == nil {
+			continue
+		}
+		delete(r.seats, p)
+		s.cancel()
+		if s.lane != nil {
+			ended = append(ended, s.lane)
 		}
 	}
 	return ended

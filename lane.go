@@ -19,6 +19,7 @@ import (
 // failure changes that number (see failed).
 type lane[Tx any] struct {
 	r          *Runner[Tx]
+	seat       *seat[Tx]
 	assignment *Assignment
 	bound      BoundStore[Tx]
 	routes     []int // indexes of the runner's routes that read this topic
@@ -36,6 +37,7 @@ type lane[Tx any] struct {
 
 	// Below: of the worker that holds the lane.
 	owned    *Ownership
+	worked   bool           // a batch was settled
 	open     *openBatch[Tx] // decoded records at the head of queue
 	limit    int            // most records to try
 	suspect  bool           // the record at the head fails, and it is not known on which route
@@ -64,10 +66,11 @@ const (
 	batchBytes   = 8 << 20 // of raw records in one batch
 )
 
-func newLane[Tx any](r *Runner[Tx], a *Assignment, bound BoundStore[Tx], o *Ownership) *lane[Tx] {
-	ctx, cancel := context.WithCancel(r.workCtx)
+func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] {
+	r, a := s.r, s.assignment
+	ctx, cancel := context.WithCancel(r.workCtx) // not the seat's: on revoke, a batch in flight outlasts it
 	return &lane[Tx]{
-		r: r, assignment: a, bound: bound, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o), ctx: ctx, cancel: cancel,
+		r: r, seat: s, assignment: a, bound: bound, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o), ctx: ctx, cancel: cancel,
 		idle: make(chan struct{}), owned: o, limit: min(firstLimit, r.cfg.MaxBatch),
 	}
 }
@@ -231,6 +234,10 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 
 	full := n == l.limit
 	l.failures, l.suspect = 0, false
+	if !l.worked {
+		l.worked = true
+		l.seat.worked()
+	}
 	l.careful = max(l.careful-n, 0)
 	if last+1 >= l.until {
 		l.until = 0
@@ -307,7 +314,7 @@ func (l *lane[Tx]) failed(ctx context.Context, err error, first int64, steps []*
 		return 0, ctx.Err()
 
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrStoreWentBack):
-		l.r.restart(l, err)
+		l.seat.restart(l, err)
 		return 0, err
 
 	case errors.Is(err, errNeedsCare):

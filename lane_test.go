@@ -5,28 +5,42 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // gateStore is a store without a database: Apply waits for its gate. It is for what the engine does around a store.
-type gateStore struct{ gate chan struct{} }
+type gateStore struct {
+	gate   chan struct{}
+	refuse atomic.Int32 // this many times Apply is refused
+	known  atomic.Bool  // the partition has a position
+}
 
 func (s *gateStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
+func (s *gateStore) Admin() Admin                                           { return nil }
 func (s *gateStore) Acquire(_ context.Context, p Partition, start int64) (*Ownership, error) {
-	if start == NoStart {
+	if start == NoStart && !s.known.Load() {
 		return nil, ErrNoPosition
 	}
-	return &Ownership{Partition: p, Next: start}, nil
+	s.known.Store(true)
+	return &Ownership{Partition: p, Next: max(start, 0)}, nil
 }
-func (s *gateStore) Move(context.Context, *Ownership, int64) error { return nil }
-func (s *gateStore) Release(context.Context, *Ownership) error     { return nil }
-func (s *gateStore) Classify(error) Class                          { return Unknown }
+func (s *gateStore) Move(context.Context, *Ownership, int64) error            { return nil }
+func (s *gateStore) Release(context.Context, *Ownership) error                { return nil }
+func (s *gateStore) Raise(context.Context, Condition) (*Resolution, error)    { return nil, nil }
+func (s *gateStore) Standing(context.Context, Partition) ([]Condition, error) { return nil, nil }
+func (s *gateStore) Clear(context.Context, Partition, ...State) error         { return nil }
+func (s *gateStore) Classify(error) Class                                     { return Unknown }
 func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error {
 	select {
 	case <-s.gate:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if s.refuse.Add(-1) >= 0 {
+		return ErrFenced
 	}
 	for _, d := range w.Decisions {
 		d.Outcome = Applied
@@ -43,9 +57,9 @@ type noteFlow struct {
 	paused bool
 }
 
-func (f *noteFlow) Pause()               { f.note("pause", true) }
-func (f *noteFlow) Resume()              { f.note("resume", false) }
-func (f *noteFlow) Rewind(int64, func()) {}
+func (f *noteFlow) Pause()                      { f.note("pause", true) }
+func (f *noteFlow) Resume()                     { f.note("resume", false) }
+func (f *noteFlow) Rewind(_ int64, then func()) { then() }
 func (f *noteFlow) note(s string, paused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -121,4 +135,52 @@ func TestAFullLanePausesItsSource(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+}
+
+// An owner that the store refuses again and again, though the group says that the partition is its own, says so until it
+// has settled a batch.
+func TestWhoIsFencedAgainAndAgainSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &gateStore{gate: make(chan struct{})}
+		close(store.gate)
+		store.refuse.Store(5)
+		source := &handSource{in: make(chan Intake), stop: make(chan struct{})}
+		var mu sync.Mutex
+		var told []string
+		note := func(what string, state State) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, what+" "+string(state))
+		}
+		r := NewRunner[int](store, source, Config{Consumer: "c", Logger: slog.New(slog.DiscardHandler), Hooks: Hooks{
+			Restarted: func(Partition, error) { note("restarted", "") },
+			Raised:    func(c Condition) { note("raised", c.State) },
+			Cleared:   func(_ Partition, s State) { note("cleared", s) },
+		}})
+		Handle(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int](keyByOffset{}), func(context.Context, int, Envelope[int]) error { return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		in := <-source.in
+		p := Partition{Topic: "t"}
+		if _, err := in.Assign(ctx, []*Assignment{{Partition: p, Committed: -1, Flow: &noteFlow{}}}); err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			in.Take(p, []Record{{Partition: p, Offset: 0}})
+			time.Sleep(time.Minute) // fake: until everything is idle
+		}
+		cancel()
+		close(source.stop)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"restarted ", "restarted ", "restarted ", "raised fenced", "restarted ", "raised fenced", "restarted ", "raised fenced",
+			"cleared fenced",
+		}
+		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
-	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // Runner takes records from a Source, settles them through a Store, and commits offsets behind it.
@@ -30,8 +29,8 @@ type Runner[Tx any] struct {
 
 	mu    sync.Mutex
 	bound BoundStore[Tx]          // the store, opened
-	lanes map[Partition]*lane[Tx] // the current assignments
-	work  sync.WaitGroup          // workers, restarts
+	seats map[Partition]*seat[Tx] // the current assignments
+	work  sync.WaitGroup          // workers, and what changes seats
 
 	commits sync.Mutex // one offset commit at a time, so that an older one does not overtake a newer
 }
@@ -98,7 +97,7 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	readCtx, stop := context.WithCancelCause(ctx)
 	workCtx, abandon := context.WithCancel(context.WithoutCancel(ctx)) // work outlives ctx, until the drain is over
 	r.workCtx, r.stop = workCtx, stop
-	r.lanes = map[Partition]*lane[Tx]{}
+	r.seats = map[Partition]*seat[Tx]{}
 	r.ready = newReadyQueue[Tx]()
 	for range r.cfg.Workers {
 		r.work.Go(r.worker)
@@ -176,6 +175,12 @@ func (r *Runner[Tx]) open(ctx context.Context) error {
 	return nil
 }
 
+func (r *Runner[Tx]) opened() BoundStore[Tx] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.bound
+}
+
 // fail stops the runner for a reason that waiting would not mend.
 func (r *Runner[Tx]) fail(err error) { r.stop(err) }
 
@@ -199,77 +204,9 @@ func (r *Runner[Tx]) worker() {
 // laneBytes is one lane's share of the memory for records that wait.
 func (r *Runner[Tx]) laneBytes() int {
 	r.mu.Lock()
-	n := len(r.lanes)
+	n := len(r.seats)
 	r.mu.Unlock()
 	return max(r.cfg.MaxBuffered/max(n, 1), 64<<10)
-}
-
-// restart takes a partition anew after the store refused its owner. Everything of the old ownership is dropped. It gives
-// up once the partition has been taken away: then another member is its owner.
-func (r *Runner[Tx]) restart(old *lane[Tx], cause error) {
-	old.progress.end()
-	p := old.assignment.Partition
-	log := r.cfg.Logger.Warn
-	if errors.Is(cause, ErrStoreWentBack) {
-		log = r.cfg.Logger.Error
-	}
-	log("partition restarts from the store's position", "partition", p.String(), "cause", cause)
-	if h := r.cfg.Hooks.Restarted; h != nil {
-		h(p, cause)
-	}
-	r.work.Go(func() {
-		for n := 1; ; n++ {
-			select {
-			case <-old.ctx.Done():
-				return
-			case <-time.After(retry.Delay(n)):
-			}
-			if !r.current(old) {
-				return
-			}
-			l, err := r.reacquire(old, cause)
-			if e := (*Error)(nil); errors.As(err, &e) && e.Class == Misconfigured {
-				r.fail(err)
-				return
-			}
-			if err != nil {
-				r.cfg.Logger.Warn("partition not taken anew", "partition", p.String(), "error", err)
-				continue
-			}
-			unhook := context.AfterFunc(old.ctx, l.cancel) // in case it ends before the border is reached
-			old.assignment.Flow.Rewind(l.owned.Next, func() {
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				if r.lanes[p] == old {
-					r.lanes[p] = l
-					unhook()
-					old.cancel()
-					old.assignment.Flow.Resume() // the old lane may have been full
-				}
-			})
-			return
-		}
-	})
-}
-
-// reacquire does not look at the group's commit again: what is known of it is from when the partition was assigned.
-func (r *Runner[Tx]) reacquire(old *lane[Tx], cause error) (*lane[Tx], error) {
-	if errors.Is(cause, ErrStoreWentBack) {
-		if err := r.open(old.ctx); err != nil {
-			return nil, err
-		}
-	}
-	bound, o, err := r.own(old.ctx, old.assignment)
-	if err != nil {
-		return nil, err
-	}
-	return newLane(r, old.assignment, bound, o), nil
-}
-
-func (r *Runner[Tx]) current(l *lane[Tx]) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.lanes[l.assignment.Partition] == l
 }
 
 // commitLoop stores offsets with the source by time.
@@ -283,9 +220,11 @@ func (r *Runner[Tx]) commitLoop(ctx context.Context) {
 		case <-tick.C:
 		}
 		r.mu.Lock()
-		lanes := make([]*lane[Tx], 0, len(r.lanes))
-		for _, l := range r.lanes {
-			lanes = append(lanes, l)
+		lanes := make([]*lane[Tx], 0, len(r.seats))
+		for _, s := range r.seats {
+			if s.lane != nil {
+				lanes = append(lanes, s.lane)
+			}
 		}
 		r.mu.Unlock()
 		if err := r.commit(ctx, lanes); err != nil && ctx.Err() == nil {

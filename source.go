@@ -24,8 +24,8 @@ type Origin struct {
 // Intake is what a Source feeds: the runner. A source calls Take for a partition only between Assign and the Revoke or
 // Lose that ends it, never concurrently for one partition, with offsets that ascend (gaps are normal).
 type Intake interface {
-	// Assign announces partitions and returns the offset to start each from. After an error the source calls Lose for all of
-	// them.
+	// Assign announces partitions and returns the offset to start each from, or Halted: such a partition is not read before
+	// its Flow is rewound. After an error the source calls Lose for all of them.
 	Assign(ctx context.Context, as []*Assignment) ([]int64, error)
 	// Take hands over records. It does not block: when a lane is full it asks for a pause through Assignment.Flow.
 	Take(p Partition, records []Record)
@@ -34,7 +34,15 @@ type Intake interface {
 	Revoke(ctx context.Context, ps []Partition)
 	// Lose ends assignments that may already be another's: nothing is committed for them.
 	Lose(ps []Partition)
+	// Raise tells of a condition. If its state halts, the source has stopped reading the partition, and does not read on
+	// before its Flow is rewound. Neither Raise nor Clear blocks.
+	Raise(c Condition)
+	// Clear tells that a condition which halted nothing is over. Clearing what was never raised is harmless.
+	Clear(p Partition, state State)
 }
+
+// Halted, as the answer to where a partition starts: nowhere yet.
+const Halted int64 = -1
 
 // Assignment is one ownership of a partition by this member, from assign to revoke. A partition that comes back is a new
 // Assignment.
@@ -52,7 +60,7 @@ type Flow interface {
 	// Pause and Resume are called from within Take as well as beside it: they must not wait for a Take to return.
 	Pause()
 	Resume()
-	// Rewind makes the source read on from offset. It calls then at the border: no record read before the call is taken
+	// Rewind makes the source read on from offset, also where the partition was halted. It calls then at the border: no record read before the call is taken
 	// after then, and none read from offset on is taken before it. Where the assignment has ended, then is not called.
 	Rewind(offset int64, then func())
 }

@@ -12,6 +12,9 @@ type Store[Tx any] interface {
 	// Open binds a consumer to this database. It refuses: a schema that is not migrated, a consumer name bound to another
 	// cluster or group, and settings under which a commit may be lost.
 	Open(ctx context.Context, b Binding) (BoundStore[Tx], error)
+
+	// Admin is what people and tools use beside the runners.
+	Admin() Admin
 }
 
 // BoundStore is a Store opened for one consumer: it applies batches atomically. The suite in storetest is its contract in
@@ -21,7 +24,7 @@ type Store[Tx any] interface {
 type BoundStore[Tx any] interface {
 	// Acquire takes a partition by raising its epoch, and returns the position to read from. From then on no transaction of an
 	// earlier owner commits. A partition without a position gets start, durably, before Acquire returns; with NoStart it is
-	// left alone, and the answer is ErrNoPosition.
+	// left alone, and the answer is ErrNoPosition, or ErrOtherTopic.
 	Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error)
 
 	// Move sets the position of a partition that o owns, forward or back, because an operator has decided so.
@@ -44,6 +47,16 @@ type BoundStore[Tx any] interface {
 
 	// Release gives a partition back in good order. Releasing what another owner has taken meanwhile is not an error.
 	Release(ctx context.Context, o *Ownership) error
+
+	// Raise keeps a condition until it is over, and returns what an operator has answered to it, or nil. To raise what is
+	// raised already changes nothing.
+	Raise(ctx context.Context, c Condition) (*Resolution, error)
+
+	// Standing lists the conditions of p that are not over.
+	Standing(ctx context.Context, p Partition) ([]Condition, error)
+
+	// Clear ends those conditions of p that are in one of states.
+	Clear(ctx context.Context, p Partition, states ...State) error
 
 	// Classify says what an error of this store's driver means, whether it came from Apply or through a handler.
 	Classify(err error) Class

@@ -26,6 +26,7 @@ type assignment struct {
 	next    int64 // the next record to hand over is at or after this offset
 
 	closed bool // written with handing and r.mu held, read with either
+	halted bool // with r.mu held: not read before it is rewound
 }
 
 // offsets by topic and partition, the way the client wants them.
@@ -43,6 +44,7 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 	starts, err := r.assign(ctx, given)
 	switch {
 	case err == nil:
+		r.joinedGroup()
 		return starts, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -54,6 +56,16 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 		return nil, fmt.Errorf("assign partitions: %v", err) //nolint:errorlint // must not wrap, see above
 	}
 	return nil, fmt.Errorf("assign partitions: %w", err) // asked again soon
+}
+
+func (r *run) joinedGroup() {
+	r.mu.Lock()
+	told := r.outcast || !r.wasMember // by an earlier process, perhaps
+	r.wasMember, r.outcast = true, false
+	r.mu.Unlock()
+	if told {
+		r.in.Clear(pawl.Partition{Index: pawl.AllPartitions}, pawl.StateUnauthorized)
+	}
 }
 
 // assign makes assignments and asks the intake where to start. It returns the offsets of those that are open; on an
@@ -78,57 +90,48 @@ func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
 	}
 
 	out := make(offsets)
-	var outside []*assignment
-	var errs []error
 	for i, a := range as {
-		if err := r.inLog(ctx, a, starts[i]); isMisconfigured(err) {
-			outside = append(outside, a)
-			errs = append(errs, err)
-			continue
-		} else if err != nil {
+		start, outside, err := r.inLog(ctx, a, starts[i])
+		if err != nil {
 			r.lose(as)
 			return nil, err
 		}
 		a.handing.Lock()
-		a.next = starts[i]
+		a.next = start
 		a.handing.Unlock()
+		if starts[i] == pawl.Halted {
+			r.halt(a)
+		} else if outside != nil {
+			r.raise(a, *outside)
+		}
 		if out[a.Partition.Topic] == nil {
 			out[a.Partition.Topic] = make(map[int32]kgo.Offset)
 		}
 		// No epoch: with one, the client may find that data was lost and move the offset by itself.
-		out[a.Partition.Topic][a.Partition.Index] = kgo.NewOffset().At(starts[i]).WithEpoch(-1)
+		out[a.Partition.Topic][a.Partition.Index] = kgo.NewOffset().At(start).WithEpoch(-1)
 	}
-	r.lose(outside)
-	return out, errors.Join(errs...)
+	return out, nil
 }
 
-// inLog reports an offset that the log does not have.
-func (r *run) inLog(ctx context.Context, a *assignment, start int64) error {
+// inLog looks whether the log has an offset. The client is given a start that is in the log in any case, also for a
+// partition that it must not read: it would ask for any other without end.
+func (r *run) inLog(ctx context.Context, a *assignment, start int64) (int64, *pawl.Condition, error) {
+	if start == pawl.Halted {
+		return a.Start, nil, nil
+	}
 	end := a.End
 	if start > end { // an open transaction holds back what is readable; the log itself may be longer
 		ends, err := listOffsets(ctx, r.cl, latest, readUncommitted, a.Partition)
 		if err != nil {
-			return err
+			return 0, nil, err
 		}
 		end = ends[0]
 	}
 	if start >= a.Start && start <= end {
-		return nil
+		return start, nil, nil
 	}
-	return outsideLog(a.Partition, start, a.Start, end)
-}
-
-// outsideLog is the error for a position that cannot be read from.
-func outsideLog(p pawl.Partition, position, start, end int64) error {
-	hint := "the records in between have been deleted: this consumer has lost them unless they are restored from elsewhere"
-	if position > end {
-		hint = "the log is shorter than what was read from it before: was the topic, or the cluster, restored from a backup?"
-	}
-	return &pawl.Error{
-		Op: "read " + p.String(), Class: pawl.Misconfigured,
-		Err:  fmt.Errorf("the position to read on from is %d, and the log has %d to %d", position, start, end),
-		Hint: hint + "; nothing was skipped",
-	}
+	c := outsideLog(a.Partition, start, a.Start, end)
+	return a.Start, &c, nil
 }
 
 // revoked is called by the client when partitions are to be given back: some of them, at the end of Run all, and often

@@ -130,16 +130,6 @@ func topicIDs(ctx context.Context, cl *kgo.Client, topics offsets) (map[string]p
 	return ids, nil
 }
 
-// warnOfMissing names topics that do not exist: the group would wait for them without a word.
-func (r *run) warnOfMissing(ctx context.Context, topics []string) {
-	for _, topic := range topics {
-		_, err := topicIDs(ctx, r.cl, offsets{topic: nil})
-		if errors.Is(err, kerr.UnknownTopicOrPartition) {
-			r.cfg.Logger.Warn("the topic does not exist: it will be read once it does", "topic", topic)
-		}
-	}
-}
-
 // What listOffsets can be asked for, in the numbers of the protocol.
 const (
 	earliest int64 = -2 // the first offset of the log

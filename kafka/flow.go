@@ -28,7 +28,7 @@ func (a *assignment) Pause() {
 func (a *assignment) Resume() {
 	a.r.mu.Lock()
 	defer a.r.mu.Unlock()
-	if !a.closed {
+	if !a.closed && !a.halted {
 		a.r.cl.ResumeFetchPartitions(a.only())
 	}
 }
@@ -84,6 +84,12 @@ func (r *run) rewind(w rewind) bool {
 	// SetOffsets drops what the client has fetched and not yet returned.
 	r.cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{p.Topic: {p.Index: {Epoch: -1, Offset: w.offset}}})
 	w.a.next = w.offset
+	r.mu.Lock()
+	if w.a.halted { // what it was halted for is over, or is met again
+		w.a.halted = false
+		r.cl.ResumeFetchPartitions(w.a.only())
+	}
+	r.mu.Unlock()
 	if w.then != nil {
 		w.then()
 	}

@@ -102,6 +102,8 @@ type intake struct {
 	revoked []int32
 	lost    []int32
 	errs    []error
+
+	conditions []pawl.Condition // raised and not cleared
 }
 
 func newIntake() *intake {
@@ -168,6 +170,20 @@ func (in *intake) Revoke(ctx context.Context, ps []pawl.Partition) {
 }
 
 func (in *intake) Lose(ps []pawl.Partition) { in.finish(ps, &in.lost) }
+
+func (in *intake) Raise(c pawl.Condition) {
+	defer in.store.change()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.conditions = append(in.conditions, c)
+}
+
+func (in *intake) Clear(p pawl.Partition, state pawl.State) {
+	defer in.store.change()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.conditions = slices.DeleteFunc(in.conditions, func(c pawl.Condition) bool { return c.Partition == p && c.State == state })
+}
 
 func (in *intake) finish(ps []pawl.Partition, list *[]int32) {
 	defer in.store.change()
@@ -248,6 +264,22 @@ func (in *intake) wait(t *testing.T, what string, ok func() bool) {
 func (in *intake) waitTaken(t *testing.T, p int32, n int) {
 	t.Helper()
 	in.wait(t, fmt.Sprintf("%d records of partition %d", n, p), func() bool { return len(in.offsets(p)) >= n })
+}
+
+// condition is the latest that is not over, or nil.
+func (in *intake) condition() *pawl.Condition {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if n := len(in.conditions); n > 0 {
+		return &in.conditions[n-1]
+	}
+	return nil
+}
+
+func (in *intake) waitCondition(t *testing.T) *pawl.Condition {
+	t.Helper()
+	in.wait(t, "a condition", func() bool { return in.condition() != nil })
+	return in.condition()
 }
 
 func (in *intake) verify(t *testing.T) {

@@ -2,11 +2,8 @@ package kafka
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
@@ -52,7 +49,7 @@ func (r *run) pollOnce(ctx context.Context) kgo.Fetches {
 	return r.cl.PollRecords(ctx, pollRecords)
 }
 
-// handOver gives what one poll brought for one partition to the intake. It returns an error that ends Run.
+// handOver gives what one poll brought for one partition to the intake. It returns an error that ends this membership.
 func (r *run) handOver(ctx context.Context, t *kgo.FetchTopic, p *kgo.FetchPartition) error {
 	if p.Err != nil {
 		if err := r.judge(ctx, t.Topic, p.Partition, p.Err); err != nil {
@@ -67,7 +64,7 @@ func (r *run) handOver(ctx context.Context, t *kgo.FetchTopic, p *kgo.FetchParti
 		return nil // taken away since
 	}
 	if t.TopicID != [16]byte{} && t.TopicID != a.Partition.TopicID {
-		return recreated(a.Partition, t.TopicID)
+		return errRejoin
 	}
 	a.handing.Lock()
 	defer a.handing.Unlock()
@@ -110,85 +107,4 @@ func convert(p pawl.Partition, in []*kgo.Record) []pawl.Record {
 		}
 	}
 	return out
-}
-
-// judge says what an error of a poll means: nil if the client deals with it by itself.
-func (r *run) judge(ctx context.Context, topic string, partition int32, err error) error {
-	session, ofGroup := errors.AsType[*kgo.ErrGroupSession](err)
-	switch {
-	case topic == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		return nil // of the poll itself
-
-	case ofGroup && permanent(session.Err):
-		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err}
-
-	case ofGroup:
-		return nil // the client has logged it, and joins again
-
-	case topic == "":
-		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err}
-
-	case kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicID):
-		name := fmt.Sprintf("%s/%d", topic, partition)
-		r.cfg.Logger.Warn("partition is not readable at the moment", "partition", name, "error", err)
-		return nil
-	}
-	// The client would try again at once, thousands of times a second.
-	r.cl.PauseFetchPartitions(map[string][]int32{topic: {partition}})
-	a := r.find(topic, partition)
-	if a != nil && errors.Is(err, kerr.OffsetOutOfRange) {
-		if err := r.outOfRange(ctx, a); err != nil {
-			return err
-		}
-	}
-	hint := ""
-	if errors.Is(err, kerr.UnknownTopicID) {
-		hint = recreatedHint
-	}
-	return &pawl.Error{Op: fmt.Sprintf("read %s/%d", topic, partition), Class: pawl.Misconfigured, Err: err, Hint: hint}
-}
-
-// outOfRange finds out what the log has, for the sake of the message. It returns nil if it cannot.
-func (r *run) outOfRange(ctx context.Context, a *assignment) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	starts, err := listOffsets(ctx, r.cl, earliest, readUncommitted, a.Partition)
-	if err != nil {
-		return nil
-	}
-	ends, err := listOffsets(ctx, r.cl, latest, readUncommitted, a.Partition)
-	if err != nil {
-		return nil
-	}
-	a.handing.Lock()
-	next := a.next
-	a.handing.Unlock()
-	return outsideLog(a.Partition, next, starts[0], ends[0])
-}
-
-const recreatedHint = "the topic was deleted and made again: its offsets start over, and the position is of the old one"
-
-func recreated(p pawl.Partition, id pawl.TopicID) error {
-	return &pawl.Error{
-		Op: "read " + p.String(), Class: pawl.Misconfigured,
-		Err: fmt.Errorf("the topic's id was %s and is %s", p.TopicID, id), Hint: recreatedHint,
-	}
-}
-
-// permanent reports whether joining again would fail the same way.
-func permanent(err error) bool {
-	if isMisconfigured(err) {
-		return true
-	}
-	for _, p := range []error{
-		kerr.TopicAuthorizationFailed, kerr.GroupAuthorizationFailed, kerr.ClusterAuthorizationFailed,
-		kerr.SaslAuthenticationFailed, kerr.UnsupportedSaslMechanism, kerr.InvalidGroupID, kerr.InconsistentGroupProtocol,
-		kerr.InvalidSessionTimeout, kerr.UnsupportedVersion, kerr.UnsupportedAssignor, kerr.FencedInstanceID,
-		kerr.UnreleasedInstanceID,
-	} {
-		if errors.Is(err, p) {
-			return true
-		}
-	}
-	return false
 }

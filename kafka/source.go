@@ -27,6 +27,10 @@ type Config struct {
 	// is made gets them: one that asks for the cluster's id, and one that reads. Default: none.
 	Options []kgo.Opt
 
+	// Watch is how often topics and logs are looked at for what a client that is running does not tell: a topic that was
+	// deleted or made again, a log that an open transaction holds up, a log that was cut off. Default: 10 s.
+	Watch time.Duration
+
 	// Logger gets the client's warnings. Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -46,6 +50,9 @@ var _ pawl.Source = (*Source)(nil)
 func New(cfg Config) *Source {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
+	}
+	if cfg.Watch <= 0 {
+		cfg.Watch = 10 * time.Second
 	}
 	return &Source{cfg: cfg}
 }
@@ -88,12 +95,17 @@ func (s *Source) Run(ctx context.Context, topics []string, in pawl.Intake) error
 	if err := s.validate(); err != nil {
 		return err
 	}
-	r := newRun(s.cfg, in)
-	if err := s.begin(r); err != nil {
-		return err
+	for {
+		r := newRun(s.cfg, in)
+		if err := s.begin(r); err != nil {
+			return err
+		}
+		err := r.run(ctx, topics)
+		s.end()
+		if ctx.Err() != nil || !errors.Is(err, errRejoin) {
+			return err
+		}
 	}
-	defer s.end()
-	return r.run(ctx, topics)
 }
 
 // validate reports what is wrong with the configuration, unless Origin has found it sound before: each look makes a
@@ -155,6 +167,8 @@ type run struct {
 
 	// Taken after commits and after assignment.handing, never before.
 	mu        sync.Mutex
+	wasMember bool                             // the group has given us partitions
+	outcast   bool                             // it was told that we lack the right to join
 	commitsOf groupCommits                     // as fetched for the latest assignment
 	live      map[string]map[int32]*assignment // not ended, by topic and partition
 	rewinds   []rewind                         // asked for, not yet done
@@ -186,9 +200,11 @@ func (r *run) run(ctx context.Context, topics []string) error {
 	}
 	r.cl = cl
 	close(r.joined)
-	r.warnOfMissing(ctx, topics)
-
+	var watching sync.WaitGroup
+	watching.Go(func() { r.watch(ctx, topics) })
 	r.poll(ctx)
+	r.stop()
+	watching.Wait()
 
 	closing := time.AfterFunc(r.drainTimeout()+leaveTimeout, abandon)
 	defer closing.Stop()

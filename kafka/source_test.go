@@ -254,54 +254,153 @@ func TestMisconfiguredAssignEndsRun(t *testing.T) {
 	})
 }
 
-func TestAPositionOutsideTheLogEndsRun(t *testing.T) {
+// A position that the log does not have halts its partition, and no other; when it is rewound, reading goes on. Above the
+// end it stays halted also when the log has grown past it: what came meanwhile would never be read.
+func TestAPositionOutsideTheLogHaltsItsPartition(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		position int64
-		want     string
+		state    pawl.State
 	}{
-		{"above", 25, "the position to read on from is 25, and the log has 12 to 20"},
-		{"below", 5, "the position to read on from is 5, and the log has 12 to 20"},
+		{"above", 25, pawl.StateAboveLog},
+		{"below", 5, pawl.StateBelowLog},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			each(t, 2, func(t *testing.T, b *broker) {
 				cl := b.client(t)
 				b.produce(t, cl, 0, 20)
+				b.produce(t, cl, 1, 3)
 				b.deleteBefore(t, cl, 12)
 				in := newIntake()
 				in.store.next[0] = c.position
-				m := b.start(t, b.source(), in)
-				err := m.wait(t)
-				if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), b.topic+"/0") {
-					t.Errorf("got %v", err)
+				b.start(t, b.source(), in)
+				in.waitTaken(t, 1, 3)
+				got := in.waitCondition(t)
+				if got.State != c.state || got.Partition.Index != 0 || got.Next != c.position || got.Start != 12 || got.End != 20 || got.Hint == "" {
+					t.Errorf("condition %+v", got)
 				}
-				if !slices.Equal(in.lost, []int32{0}) || !slices.Equal(in.revoked, []int32{1}) || len(in.taken) > 0 {
-					t.Errorf("lost %v, revoked %v, taken %v", in.lost, in.revoked, in.taken)
+				b.produce(t, cl, 0, 10)
+				b.produce(t, cl, 1, 3)
+				in.waitTaken(t, 1, 6) // so it would have read the other too
+				if got := in.offsets(0); len(got) > 0 {
+					t.Errorf("taken %v of a partition that is halted", got)
+				}
+				in.assignment(0).Flow.Resume() // as a lane would that was full
+				in.assignment(0).Flow.Rewind(18, func() {})
+				in.waitTaken(t, 0, 12)
+				if got := in.offsets(0); !slices.Equal(got, between(18, 30)) {
+					t.Errorf("taken %v after the rewind to 18", got)
 				}
 			})
 		})
 	}
 }
 
-func TestRecordsDeletedUnderASlowReaderEndRun(t *testing.T) {
+func TestRecordsDeletedUnderASlowReaderHaltIt(t *testing.T) {
 	each(t, 1, func(t *testing.T, b *broker) {
 		cl := b.client(t)
 		b.produce(t, cl, 0, 5)
 		in := newIntake()
 		in.onTake = func(a *pawl.Assignment, _ []pawl.Record) { a.Flow.Pause() }
-		m := b.start(t, b.source(), in)
+		b.start(t, b.source(), in)
 		in.waitTaken(t, 0, 5)
 		b.produce(t, cl, 0, 15)
 		b.deleteBefore(t, cl, 12)
 		in.assignment(0).Flow.Resume()
-		err := m.wait(t)
-		if err == nil || !strings.Contains(err.Error(), "the position to read on from is 5, and the log has 12 to 20") {
-			t.Errorf("got %v", err)
+		if c := in.waitCondition(t); c.State != pawl.StateBelowLog || c.Next != 5 || c.Start != 12 || c.End != 20 {
+			t.Errorf("condition %+v", c)
 		}
 		if got := in.offsets(0); !slices.Equal(got, upTo(5)) {
 			t.Errorf("taken %v", got)
 		}
+		in.assignment(0).Flow.Rewind(12, func() {})
+		in.waitTaken(t, 0, 13)
+		if got := in.offsets(0); !slices.Equal(got[5:], between(12, 20)) {
+			t.Errorf("taken %v after the rewind", got)
+		}
 	})
+}
+
+// A client that is running never finds out by itself that its topic was made again.
+func TestATopicThatIsMadeAgainIsAssignedAnew(t *testing.T) {
+	each(t, 1, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		b.produce(t, cl, 0, 5)
+		in := newIntake()
+		src := b.source()
+		src.cfg.Watch = 100 * time.Millisecond
+		b.start(t, src, in)
+		in.waitTaken(t, 0, 5)
+		old := in.assignment(0).Partition.TopicID
+
+		_, err := kadm.NewClient(cl).DeleteTopic(t.Context(), b.topic)
+		check(t, err)
+		if c := in.waitCondition(t); c.State != pawl.StateTopicMissing || c.Partition.Topic != b.topic || c.Partition.Index != pawl.AllPartitions {
+			t.Errorf("condition %+v", c)
+		}
+		in.store.mu.Lock()
+		in.store.next[0] = 0 // by topic id, the store has none
+		in.store.mu.Unlock()
+		fresh := b.client(t) // the other has the old id in its memory
+		_, err = kadm.NewClient(fresh).CreateTopic(t.Context(), 1, 1, nil, b.topic)
+		check(t, err)
+		b.produce(t, fresh, 0, 3)
+		in.wait(t, "an assignment of the new topic", func() bool {
+			a := in.assignment(0)
+			return a != nil && a.Partition.TopicID != old
+		})
+		in.waitTaken(t, 0, 8)
+		if got := in.offsets(0); !slices.Equal(got, append(upTo(5), upTo(3)...)) {
+			t.Errorf("taken %v", got)
+		}
+		in.wait(t, "the condition to pass", func() bool { return in.condition() == nil })
+	})
+}
+
+// A transaction that stays open holds up everything behind it, and the client says nothing.
+func TestALogThatATransactionHoldsUpIsTold(t *testing.T) {
+	each(t, 1, func(t *testing.T, b *broker) {
+		in := newIntake()
+		src := b.source()
+		src.cfg.Watch = 50 * time.Millisecond
+		b.start(t, src, in)
+		cl := b.client(t)
+		b.produce(t, cl, 0, 4)
+		in.waitTaken(t, 0, 4)
+		tx := b.client(t, kgo.TransactionalID(b.group), kgo.TransactionTimeout(time.Minute))
+		check(t, tx.BeginTransaction())
+		b.produce(t, tx, 0, 2)
+		b.produce(t, cl, 0, 6)
+		c := in.waitCondition(t)
+		if c.State != pawl.StateLogFrozen || c.Next != 4 || c.End != 12 || !strings.Contains(c.Reason, "since offset 4: 8 records") {
+			t.Errorf("condition %+v", c)
+		}
+		if got := in.offsets(0); !slices.Equal(got, upTo(4)) {
+			t.Errorf("taken %v", got)
+		}
+		check(t, tx.EndTransaction(t.Context(), kgo.TryAbort))
+		in.wait(t, "the condition to pass", func() bool { return in.condition() == nil })
+		in.wait(t, "the records behind it", func() bool { return slices.Contains(in.offsets(0), 11) })
+	})
+}
+
+// A log that is cut off below what was read does not show while nothing new is written, and heals into a loss when it is.
+func TestALogThatIsCutOffUnderAReaderHaltsIt(t *testing.T) {
+	in := newIntake()
+	r := openRun(in)
+	r.cl, _ = kgo.NewClient()
+	defer r.cl.Close()
+	a := r.live[topic][0]
+	a.next = 20
+	w := &watch{r: r, logs: map[*assignment]*watched{}}
+	w.lookAtLog(a, 20, bounds{0, 15, 15})
+	if in.condition() != nil {
+		t.Error("halted at the first look: a new leader may not know yet")
+	}
+	w.lookAtLog(a, 20, bounds{0, 15, 15})
+	if c := in.condition(); c == nil || c.State != pawl.StateAboveLog || c.Next != 20 || c.End != 15 {
+		t.Errorf("condition %+v", c)
+	}
 }
 
 func (b *broker) deleteBefore(t *testing.T, cl *kgo.Client, offset int64) {

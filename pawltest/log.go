@@ -76,7 +76,9 @@ func (l *Log) Run(ctx context.Context, _ []string, in pawl.Intake) error {
 		if l.started != nil {
 			l.started(parts[i], starts[i])
 		}
-		f.deliver(starts[i])
+		if starts[i] != pawl.Halted {
+			f.deliver(starts[i])
+		}
 	}
 	<-ctx.Done()
 	in.Revoke(ctx, parts)

@@ -61,7 +61,8 @@ func newTopicID() (id pawl.TopicID) {
 func config() pawl.Config {
 	return pawl.Config{
 		Consumer: "pawltest", Version: "test", Workers: 1, MaxTries: 2, CommitInterval: time.Hour, // at the end only
-		Logger: slog.New(slog.DiscardHandler),
+		Recreated: pawl.RecreatedAccept, // each run is a new topic
+		Logger:    slog.New(slog.DiscardHandler),
 	}
 }
 

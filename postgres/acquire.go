@@ -36,7 +36,7 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 		return nil, fmt.Errorf("raise epoch: %w", err)
 	}
 	if !found {
-		return nil, pawl.ErrNoPosition
+		return nil, s.noPosition(ctx, p)
 	}
 	if err := fault.Hit(ctx, fault.Acquired); err != nil {
 		return nil, err
@@ -54,6 +54,21 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	}
 	o.Row = int64(row)
 	return o, nil
+}
+
+// noPosition tells a partition of a topic that was made again from one that was never seen.
+func (s *bound[Tx]) noPosition(ctx context.Context, p pawl.Partition) error {
+	answer := pawl.ErrNoPosition
+	topic := pgtype.UUID{Bytes: p.TopicID, Valid: true}
+	err := s.link.exec(ctx, stmt{sql: s.query["other_topic"], args: []any{s.consumer, topic, p.Topic, p.Index}, row: func(scan func(...any) error) error {
+		answer = pawl.ErrOtherTopic
+		var one int
+		return scan(&one)
+	}})
+	if err != nil {
+		return fmt.Errorf("look for an earlier topic: %w", err)
+	}
+	return answer
 }
 
 // Move sets the position. See pawl.BoundStore.

@@ -68,7 +68,7 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 	return s
 }
 
-var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|advance)\b`)
+var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|condition|advance)\b`)
 
 // qualifier puts the schema before each of Pawl's own names. The session's search path is not used for it: a pooling
 // proxy does not keep it.

@@ -29,7 +29,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 		}
 		err := tx.QueryRowContext(ctx, query("acquire_raise"), args...).Scan(&o.Row, &o.Epoch)
 		if errors.Is(err, sql.ErrNoRows) {
-			return pawl.ErrNoPosition
+			return noPosition(ctx, tx, args)
 		}
 		return err
 	})
@@ -45,6 +45,19 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	}
 	o.Seq, o.Next = at.seq, at.next
 	return o, nil
+}
+
+// noPosition tells a partition of a topic that was made again from one that was never seen.
+func noPosition(ctx context.Context, tx *transaction, args []any) error {
+	var one int
+	err := tx.QueryRowContext(ctx, query("other_topic"), args...).Scan(&one)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return pawl.ErrNoPosition
+	case err != nil:
+		return err
+	}
+	return pawl.ErrOtherTopic
 }
 
 // Move sets the position. See pawl.BoundStore.

@@ -88,6 +88,7 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"session", sessionTests[Tx]()},
 		{"acquire", acquireTests[Tx]()},
 		{"fence", fenceTests[Tx]()},
+		{"condition", conditionTests[Tx]()},
 		{"race", raceTests[Tx]()},
 		{"classify", classifyTests[Tx]()},
 		{"crash", crashTests[Tx]()},

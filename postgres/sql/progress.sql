@@ -49,3 +49,13 @@ set owner = null
 where id = $1::integer
   and epoch = $2::bigint
   and owner = $3::text
+
+-- name: other_topic
+-- A topic of the same name that was read before: this one was made since.
+select 1
+from pawl_progress
+where consumer_id = $1::integer
+  and topic = $3::text
+  and partition = $4::integer
+  and topic_id <> $2::uuid
+limit 1

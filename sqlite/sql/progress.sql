@@ -41,3 +41,13 @@ set owner = null
 where id = :id
   and epoch = :epoch
   and owner = :token
+
+-- name: other_topic
+-- A topic of the same name that was read before: this one was made since.
+select 1
+from pawl_progress
+where consumer_id = :consumer
+  and topic = :topic
+  and partition = :partition
+  and topic_id <> :topic_id
+limit 1
