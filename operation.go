@@ -1,0 +1,162 @@
+package pawl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// OperationKind is what an operation does to each of its items.
+type OperationKind string
+
+const (
+	// OperationReplay runs quarantined records again, as they came or as they were last edited.
+	OperationReplay OperationKind = "replay"
+	// OperationSkip settles quarantined records without their handlers, so that their streams go on.
+	OperationSkip OperationKind = "skip"
+	// OperationArchive takes quarantined records out of sight and settles nothing: their keys stay free.
+	OperationArchive OperationKind = "archive"
+	// OperationEdit gives one quarantined record other bytes, as a new revision, and runs it again. Its key stays.
+	OperationEdit OperationKind = "edit"
+)
+
+// OperationState is how far an operation has come.
+type OperationState string
+
+const (
+	OperationRunning  OperationState = "running"
+	OperationCanary   OperationState = "canary" // the first items are done: it waits for an operator to say that they are good
+	OperationPaused   OperationState = "paused"
+	OperationDone     OperationState = "done"
+	OperationCanceled OperationState = "canceled"
+)
+
+// OperationRequest asks for an operation on the items that are in quarantine at this moment and match: their number is
+// frozen, and what comes later is not part of it.
+type OperationRequest struct {
+	Consumer string
+	Kind     OperationKind
+	Filter   QuarantineFilter
+	Limit    int     // at most this many items, oldest first; 0: all
+	Rate     float64 // items a second; 0: as fast as it goes
+	Canary   int     // wait for an operator after this many items; 0: do not
+	Value    []byte  // OperationEdit: the new bytes
+	By       string
+	Why      string
+	At       time.Time
+}
+
+// Validate reports everything that is wrong at once. Stores call it.
+func (r *OperationRequest) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch r.Kind {
+	case OperationReplay, OperationSkip, OperationArchive:
+		if r.Value != nil {
+			bad("Value is set: only an edit has one")
+		}
+	case OperationEdit:
+		if len(r.Filter.IDs) != 1 {
+			bad("an edit is of one record: Filter.IDs has %d", len(r.Filter.IDs))
+		}
+	default:
+		bad("Kind is %q, which is none", r.Kind)
+	}
+	if r.Consumer == "" {
+		bad("Consumer is empty")
+	}
+	if r.Limit < 0 || r.Rate < 0 || r.Canary < 0 {
+		bad("Limit, Rate and Canary are at least 0")
+	}
+	if r.By == "" {
+		bad("By is empty: who asks for this?")
+	}
+	if r.Why == "" {
+		bad("Why is empty: a reason is kept with the operation")
+	}
+	if r.At.IsZero() {
+		bad("At is zero: the time of the request")
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return &Error{Op: "ask for an operation", Class: Validation, Err: errors.Join(errs...)}
+}
+
+// Operation is a durable act of an operator: it is carried out item by item in the lanes of the partitions that the items
+// came from, and survives restarts.
+type Operation struct {
+	ID       int64
+	Consumer string
+	Kind     OperationKind
+	State    OperationState
+	Total    int // frozen when it was asked for
+	Done     int // carried out: whatever became of them
+	Failed   int // of these, set aside again
+	Rate     float64
+	Canary   int
+	By       string
+	Why      string
+	At       time.Time
+	EndedAt  time.Time // zero: it has not
+}
+
+// QuarantineFilter picks items. Fields that are set must all match.
+type QuarantineFilter struct {
+	IDs    []int64
+	Route  string
+	Cause  string
+	Stream string
+	Reason string // contained in the reason
+	Since  time.Time
+	Until  time.Time
+}
+
+// QuarantineGroup is how many open items have one cause, on one route.
+type QuarantineGroup struct {
+	Route   string
+	Cause   string
+	Reason  string // the first line of the reason of the oldest
+	Count   int
+	Streams int // that they are of
+	Oldest  time.Time
+	Newest  time.Time
+}
+
+// QuarantineItem is a record that was set aside.
+type QuarantineItem struct {
+	ID        int64
+	Route     string
+	Status    string // open, replayed, skipped, archived
+	Cause     string
+	Reason    string
+	Tries     int
+	Partition Partition
+	Offset    int64
+	Key       string // "" where it could not be decoded
+	Stream    string
+	Blocks    int // records held behind it
+	At        time.Time
+	// Of one that was asked for by id:
+	Record    *Record
+	Revisions []Revision
+}
+
+// Revision is other content that an operator has given a quarantined record. The bytes as they came are kept.
+type Revision struct {
+	Number int
+	Value  []byte
+	By     string
+	Why    string
+	At     time.Time
+}
+
+// BlockedStream is a stream that waits, and what waits in it.
+type BlockedStream struct {
+	Route        string
+	Stream       string
+	Quarantine   int64 // the item that blocks it; 0: nothing any more, its records are being released
+	Held         int
+	Since        time.Time
+	OldestHeldAt time.Time
+}
