@@ -15,7 +15,8 @@ import (
 type step[Tx any] struct {
 	Decision
 	section section[Tx]
-	at      int // index of the record within its section
+	at      int         // index of the record within its section
+	stream  *stream[Tx] // where the order is OrderStream
 
 	// fixed marks a decision reached before the transaction: undecodable bytes, or a record that isolation has found to
 	// be the one that fails. Its handler is not called.

@@ -143,7 +143,7 @@ func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
 		r.cfg.Logger.Warn("offsets not committed on revoke: the store's position stands", "error", err)
 	}
 	for _, l := range ended {
-		if l.stopped() { // otherwise a handler that does not return has it still
+		if l.isIdle() { // otherwise a handler that does not return has it still
 			r.release(l)
 		}
 	}
@@ -173,7 +173,7 @@ func (r *Runner[Tx]) drain(lanes []*lane[Tx]) {
 		return
 	}
 	for _, l := range lanes {
-		if !l.stopped() {
+		if !l.isIdle() {
 			r.cfg.Logger.Warn("work in flight cancelled: the next owner does it again", "partition",
 				l.assignment.Partition.String(), "after", r.cfg.ShutdownTimeout)
 			l.cancel()

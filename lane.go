@@ -4,60 +4,47 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/pawlhq/pawl/internal/fault"
-	"github.com/pawlhq/pawl/internal/retry"
 )
 
-// lane is the serial work of one assigned partition: records wait in it in order, and one worker at a time takes a batch
-// from its head, settles it, and puts the lane back in the queue of ready lanes.
+// lane is the work of one assigned partition: records wait in it, are put in bundles in the order of their route, and are
+// given to workers. Any free worker takes any lane that has work.
 //
-// Isolation of a failing record needs no second path: a lane only ever tries a number of records from its head, and a
-// failure changes that number (see failed).
+//	OrderPartition  one bundle at a time, cut from the head
+//	OrderStream     bundles of several streams, each stream in one at a time
+//	OrderNone       bundles side by side, cut from the head
 type lane[Tx any] struct {
 	r          *Runner[Tx]
 	seat       *seat[Tx]
 	assignment *Assignment
 	bound      BoundStore[Tx]
+	owned      *Ownership
 	routes     []int // indexes of the runner's routes that read this topic
+	order      Order
 	progress   *progress
 	ctx        context.Context // ends when work in flight must be abandoned
 	cancel     context.CancelFunc
+	committing sync.Mutex // held by the batch whose turn it is to commit; with it, owned
 
-	mu     sync.Mutex
-	queue  []Record // received, not settled
-	bytes  int      // of queue
-	paused bool
-	state  laneState
-	timer  *time.Timer   // while waiting
-	idle   chan struct{} // closed when a stopped lane has no worker
+	mu       sync.Mutex
+	incoming []Record // received, not in a bundle and not in a stream
+	bytes    int      // of everything that is not settled
+	paused   bool
+	queued   bool          // in the queue of ready lanes
+	stopped  bool          // nothing is taken and nothing is begun any more
+	idle     chan struct{} // closed when it is stopped and no worker is in it
+	workers  int           // in it
+	bundles  map[*bundle[Tx]]struct{}
+	again    []*bundle[Tx] // to be tried now
+	sorter[Tx]
 
-	// Below: of the worker that holds the lane.
-	owned    *Ownership
-	worked   bool           // a batch was settled
-	open     *openBatch[Tx] // decoded records at the head of queue
-	limit    int            // most records to try
-	suspect  bool           // the record at the head fails, and it is not known on which route
-	until    int64          // the next batch must end before this offset; 0: no such bound
-	failing  int64          // below this offset is a record that fails its batch; 0: none is known
-	careful  int            // records still to be run with a mark each
-	failures int            // in a row
-	calm     int            // batches to settle before limit may grow again
-	patience int            // what calm was last set to
+	limit    int  // most records to try
+	careful  int  // records still to be run with a mark each
+	calm     int  // batches to settle before limit may grow again
+	patience int  // what calm was last set to
+	worked   bool // a batch was settled
 }
-
-type laneState uint8
-
-const (
-	laneIdle    laneState = iota // nothing to do
-	laneReady                    // in the queue of ready lanes
-	laneRunning                  // a worker holds it
-	laneWaiting                  // until its timer
-	laneStopped
-)
 
 const (
 	firstLimit   = 100     // records in a lane's first batch
@@ -69,92 +56,236 @@ const (
 func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] {
 	r, a := s.r, s.assignment
 	ctx, cancel := context.WithCancel(r.workCtx) // not the seat's: on revoke, a batch in flight outlasts it
-	return &lane[Tx]{
-		r: r, seat: s, assignment: a, bound: bound, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o), ctx: ctx, cancel: cancel,
-		idle: make(chan struct{}), owned: o, limit: min(firstLimit, r.cfg.MaxBatch),
+	l := &lane[Tx]{
+		r: r, seat: s, assignment: a, bound: bound, owned: o, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o),
+		ctx: ctx, cancel: cancel, idle: make(chan struct{}), bundles: map[*bundle[Tx]]struct{}{},
+		limit: min(firstLimit, r.cfg.MaxBatch),
 	}
+	l.order = r.routes[l.routes[0]].Order
+	l.streams = map[string]*stream[Tx]{}
+	return l
 }
 
 // take queues records. It does not block: a full lane asks its source to pause.
 func (l *lane[Tx]) take(records []Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == laneStopped {
+	if l.stopped {
 		return
 	}
-	l.queue = slices.Grow(l.queue, len(records))
+	l.incoming = slices.Grow(l.incoming, len(records))
 	for i := range records {
 		if l.progress.receive(records[i].Offset, records[i].Control) {
-			l.queue = append(l.queue, records[i])
-			l.queue[len(l.queue)-1].Timestamp = storableTime(records[i].Timestamp)
+			l.incoming = append(l.incoming, records[i])
+			l.incoming[len(l.incoming)-1].Timestamp = storableTime(records[i].Timestamp)
 			l.bytes += records[i].size()
 		}
 	}
-	if !l.paused && l.bytes > l.r.laneBytes() {
+	if !l.paused && l.full() {
 		l.paused = true
 		l.assignment.Flow.Pause()
 	}
-	if l.state == laneIdle && len(l.queue) > 0 {
-		l.makeReady()
+	l.makeReady()
+}
+
+// mostAhead bounds what may be settled behind a record that is not: each costs a few bytes until it is.
+const mostAhead = 500_000
+
+// full is called with mu held.
+func (l *lane[Tx]) full() bool {
+	return l.bytes > l.r.laneBytes() || l.progress.ahead() > mostAhead
+}
+
+// makeReady puts the lane in the queue if a worker would find something to do. It is called with mu held.
+func (l *lane[Tx]) makeReady() {
+	if !l.queued && !l.stopped && l.hasWork() {
+		l.queued = true
+		l.r.ready.push(l)
 	}
 }
 
-// makeReady is called with mu held.
-func (l *lane[Tx]) makeReady() {
-	l.state = laneReady
-	l.r.ready.push(l)
+func (l *lane[Tx]) hasWork() bool {
+	switch {
+	case len(l.again) > 0:
+		return true
+	case l.order == OrderPartition:
+		return len(l.bundles) == 0 && len(l.incoming) > 0
+	case l.order == OrderStream:
+		return len(l.free) > 0 || len(l.incoming) > 0 && !l.sorting
+	}
+	return len(l.incoming) > 0
 }
 
-// turn is one worker's work on the lane: try a batch, and say what is next.
+// turn is one worker's work on the lane: try a bundle, and say what is next.
 func (l *lane[Tx]) turn() {
 	l.mu.Lock()
-	if l.state != laneReady { // stopped while it waited for a worker
+	l.queued = false
+	if l.stopped || !l.hasWork() {
 		l.mu.Unlock()
 		return
 	}
-	l.state = laneRunning
+	l.workers++
+	b := l.next() // gives up mu for a while
+	l.makeReady() // for another worker
 	l.mu.Unlock()
 
 	wait, err := time.Duration(0), error(errGoexit)
-	defer func() { l.turned(wait, err) }() // a handler may end the goroutine
-	wait, err = l.try(l.ctx)
+	defer func() { l.turned(b, wait, err) }() // a handler may end the goroutine
+	if b == nil {
+		err = nil
+		return
+	}
+	wait, err = b.try(l.ctx)
 }
 
 // errGoexit: a handler has called runtime.Goexit, as t.FailNow does.
 var errGoexit = errors.New("a handler ended its goroutine (runtime.Goexit)")
 
-// turned says what is next for the lane.
-func (l *lane[Tx]) turned(wait time.Duration, err error) {
+// next returns a bundle to try. It is called with mu held, and decodes without it. nil: another worker was faster.
+func (l *lane[Tx]) next() *bundle[Tx] {
+	if len(l.again) > 0 {
+		b := l.again[0]
+		l.again = slices.Delete(l.again, 0, 1)
+		return b
+	}
+	b := &bundle[Tx]{l: l}
+	l.bundles[b] = struct{}{} // from here on the partition is taken, where that is the order
+	if l.order == OrderStream {
+		l.sort()
+		if len(l.free) > 0 {
+			var steps []*step[Tx]
+			b.streams, steps = l.sorter.take(l.r.cfg.Workers, l.limit)
+			l.mu.Unlock()
+			l.gather(b, steps)
+			l.mu.Lock()
+		}
+	} else {
+		n := l.limit
+		if l.order == OrderNone {
+			n = min(n, (len(l.incoming)+l.r.cfg.Workers-1)/l.r.cfg.Workers)
+		}
+		cut := l.cut(n)
+		l.mu.Unlock()
+		l.decode(b, cut)
+		l.mu.Lock()
+	}
+	if len(b.records) == 0 {
+		delete(l.bundles, b)
+		return nil
+	}
+	return b
+}
+
+// cut takes records from the head, at most n and not too large together. It is called with mu held.
+func (l *lane[Tx]) cut(n int) []Record {
+	k, bytes := 0, 0
+	for k < len(l.incoming) && k < n && (k == 0 || bytes < batchBytes) {
+		bytes += l.incoming[k].size()
+		k++
+	}
+	cut := slices.Clone(l.incoming[:k])
+	clear(l.incoming[:k]) // the array behind the slice must not keep the bytes
+	l.incoming = l.incoming[k:]
+	return cut
+}
+
+// sort decodes what has come and puts it in its streams, until there is enough for every worker. It is called with mu
+// held, and decodes without it.
+func (l *lane[Tx]) sort() {
+	for !l.sorting && len(l.incoming) > 0 && len(l.free) < l.r.cfg.Workers {
+		l.sorting = true
+		cut := l.cut(l.limit)
+		l.mu.Unlock()
+		var b bundle[Tx]
+		l.decode(&b, cut)
+		l.mu.Lock()
+		l.sorting = false
+		for _, st := range b.steps[0] {
+			l.put(st)
+		}
+	}
+}
+
+// decode fills a bundle. What cannot be decoded is decided here: it is quarantined with its bytes.
+func (l *lane[Tx]) decode(b *bundle[Tx], records []Record) {
+	n := len(records)
+	b.records = make([]*Record, n)
+	for i := range records {
+		b.records[i] = &records[i]
+	}
+	for _, route := range l.routes {
+		sec := l.r.routes[route].open(n)
+		all, steps := make([]step[Tx], n), make([]*step[Tx], n)
+		for i := range records {
+			st := &all[i]
+			st.Route, st.Record, st.Mode, st.section, st.at = route, &records[i], Live, sec, i
+			if err := sec.decode(st.Record, &st.Decision); err != nil {
+				st.setAside(CausePoison, err)
+				st.fixed = true
+			}
+			steps[i] = st
+		}
+		b.steps = append(b.steps, steps)
+	}
+}
+
+// gather fills a bundle with steps that were decoded at different times.
+func (l *lane[Tx]) gather(b *bundle[Tx], steps []*step[Tx]) {
+	sec := l.r.routes[l.routes[0]].open(len(steps))
+	for _, st := range steps {
+		st.at = sec.adopt(st.section, st.at)
+		st.section = sec
+		b.add(st)
+	}
+}
+
+// hand gives a bundle to whoever is free.
+func (l *lane[Tx]) hand(b *bundle[Tx]) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.handLocked(b)
+}
+
+func (l *lane[Tx]) handLocked(b *bundle[Tx]) {
+	l.bundles[b] = struct{}{}
+	l.again = append(l.again, b)
+	l.makeReady()
+}
+
+// turned says what is next for a bundle.
+func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 	if errors.Is(err, errGoexit) {
 		l.r.fail(&Error{Op: "apply " + l.assignment.Partition.String(), Class: Misconfigured, Err: err})
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.state == laneStopped: // stop left it to this worker to say when it is done
-		close(l.idle)
-	case err != nil:
+	l.workers--
+	if err != nil {
 		l.stopLocked()
-		close(l.idle)
+	}
+	switch {
+	case l.stopped:
+		l.rest()
+		return
+	case b == nil:
+	case len(b.records) == 0:
+		delete(l.bundles, b)
+		l.release(b.streams)
 	case wait > 0:
-		l.state = laneWaiting
-		l.timer = time.AfterFunc(wait, l.wake)
-	case len(l.queue) > 0:
-		l.makeReady()
+		b.timer = time.AfterFunc(wait, func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if !l.stopped {
+				l.handLocked(b)
+			}
+		})
 	default:
-		l.state = laneIdle
+		l.again = append(l.again, b)
 	}
+	l.makeReady()
 }
 
-func (l *lane[Tx]) wake() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state == laneWaiting {
-		l.makeReady()
-	}
-}
-
-// stop ends intake at once; the returned channel is closed when no worker holds the lane any more.
+// stop ends intake at once; the returned channel is closed when no worker is in the lane any more.
 func (l *lane[Tx]) stop() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -162,8 +293,29 @@ func (l *lane[Tx]) stop() <-chan struct{} {
 	return l.idle
 }
 
-// stopped reports whether no worker holds the lane any more, for good.
-func (l *lane[Tx]) stopped() bool {
+func (l *lane[Tx]) stopLocked() {
+	if l.stopped {
+		return
+	}
+	l.stopped = true
+	for b := range l.bundles {
+		if b.timer != nil {
+			b.timer.Stop()
+		}
+	}
+	l.incoming, l.again, l.sorter, l.bytes = nil, nil, sorter[Tx]{}, 0
+	l.rest()
+}
+
+// rest closes idle once a stopped lane has no worker.
+func (l *lane[Tx]) rest() {
+	if l.workers == 0 && !l.isIdle() {
+		close(l.idle)
+	}
+}
+
+// isIdle reports whether the lane is stopped and no worker is in it, for good.
+func (l *lane[Tx]) isIdle() bool {
 	select {
 	case <-l.idle:
 		return true
@@ -172,79 +324,30 @@ func (l *lane[Tx]) stopped() bool {
 	}
 }
 
-func (l *lane[Tx]) stopLocked() {
-	if l.timer != nil {
-		l.timer.Stop()
-	}
-	if l.state != laneRunning && l.state != laneStopped {
-		close(l.idle)
-	}
-	l.state = laneStopped
-	l.queue, l.bytes = nil, 0
+// limits are how many records to try, and whether each gets a mark.
+func (l *lane[Tx]) limits() (limit int, careful bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limit, l.careful > 0
 }
 
-// try settles a batch from the head, or says how long to wait before the next try. An error means that the lane is over.
-func (l *lane[Tx]) try(ctx context.Context) (time.Duration, error) {
-	if err := fault.Hit(ctx, fault.Taken); err != nil {
-		l.r.fail(err)
-		return 0, err
-	}
-	steps, n := l.head()
-	if n == 0 { // stopped meanwhile
-		return 0, context.Canceled
-	}
-	if err := fault.Hit(ctx, fault.Decoded); err != nil {
-		l.r.fail(err)
-		return 0, err
-	}
-	first, last := steps[0].Record.Offset, l.open.records[n-1].Offset
-
-	d := decider[Tx]{
-		steps: steps, careful: l.careful > 0, suspect: l.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		classify: l.bound.Classify,
-	}
-	decisions := make([]*Decision, len(steps))
-	for i, st := range steps {
-		st.Prior = nil
-		decisions[i] = &st.Decision
-	}
-	began := time.Now()
-	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.
-	bounded, cancel := context.WithTimeout(ctx, time.Duration(1+len(l.routes))*l.r.cfg.HandlerTimeout)
-	defer cancel()
-	err := l.bound.Apply(bounded, l.owned, &Work[Tx]{
-		Decisions: decisions, Next: l.progress.after(last), Now: l.r.cfg.Now(), Run: d.run,
-	})
-	took := time.Since(began)
-	if err == nil {
-		l.settled(decisions, n, took)
-		return 0, nil
-	}
-	return l.failed(ctx, err, first, steps, n)
+// takeCare: from here on, for a while, each record can be undone alone.
+func (l *lane[Tx]) takeCare() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.careful = carefulFor
 }
 
-// settled follows a commit: progress, memory, and the size of the next batch.
-func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
-	offsets := make([]int64, n)
-	for i := range offsets {
-		offsets[i] = l.open.records[i].Offset
-	}
-	l.progress.settle(offsets, l.owned)
-	last := offsets[n-1]
-
-	full := n == l.limit
-	l.failures, l.suspect = 0, false
+// settled follows a commit of n records: memory, and the size of the next batch.
+func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if !l.worked {
 		l.worked = true
 		l.seat.worked()
 	}
+	full := n == l.limit
 	l.careful = max(l.careful-n, 0)
-	if last+1 >= l.until {
-		l.until = 0
-	}
-	if last+1 >= l.failing {
-		l.failing = 0
-	}
 	switch {
 	case took > l.r.cfg.BatchTime:
 		l.limit = max(n/2, 1)
@@ -257,161 +360,29 @@ func (l *lane[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	case full && took < l.r.cfg.BatchTime/2:
 		l.limit = min(2*l.limit, l.r.cfg.MaxBatch)
 	}
-	l.warnOfQuarantine(decisions)
-	if h := l.r.cfg.Hooks.Settled; h != nil {
-		h(Settled{l.assignment.Partition, l.r.routeNames, decisions, l.owned.Next, took})
-	}
-
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open.drop(n); len(l.open.records) == 0 {
-		l.open = nil // an idle lane keeps nothing
-	}
-	if l.state == laneStopped {
+	if l.stopped {
 		return
 	}
-	for i := range n {
-		l.bytes -= l.queue[i].size()
-		l.queue[i] = Record{} // the array behind the slice must not keep the bytes
-	}
-	l.queue = l.queue[n:]
-	if l.paused && l.bytes < l.r.laneBytes()/2 {
+	l.bytes -= bytes
+	if l.paused && l.bytes < l.r.laneBytes()/2 && l.progress.ahead() <= mostAhead/2 {
 		l.paused = false
 		l.assignment.Flow.Resume()
 	}
-}
-
-// warnOfQuarantine says that records were set aside: once per batch and cause, with an example.
-func (l *lane[Tx]) warnOfQuarantine(decisions []*Decision) {
-	counts := map[string]int{}
-	for _, d := range decisions {
-		if d.Outcome == Quarantined {
-			counts[d.Cause]++
-		}
-	}
-	for _, d := range decisions {
-		if n := counts[d.Cause]; d.Outcome == Quarantined && n > 0 {
-			counts[d.Cause] = 0
-			reason, _, _ := strings.Cut(d.Reason, "\n")
-			l.r.cfg.Logger.Warn("records quarantined", "partition", l.assignment.Partition.String(), "route", l.r.routeNames[d.Route],
-				"cause", d.Cause, "records", n, "first_offset", d.Record.Offset, "reason", reason)
-		}
-	}
-}
-
-// failed says what to try next. Nothing of the batch was committed.
-func (l *lane[Tx]) failed(ctx context.Context, err error, first int64, steps []*step[Tx], n int) (time.Duration, error) {
-	var wait *waitError
-	var split *splitError
-	var later *verb
-	class := l.class(err)
-	switch {
-	case errors.Is(err, fault.ErrCrash):
-		l.r.fail(err)
-		return 0, err
-
-	case ctx.Err() != nil: // the lane is being taken away
-		return 0, ctx.Err()
-
-	case errors.Is(err, ErrFenced), errors.Is(err, ErrStoreWentBack):
-		l.seat.restart(l, err)
-		return 0, err
-
-	case errors.Is(err, errNeedsCare):
-		l.careful = carefulFor
-		return 0, nil
-
-	case errors.As(err, &split):
-		l.until = split.offset
-		return 0, nil
-
-	case errors.As(err, &wait) && wait.offset > first: // settle what comes before it
-		l.until = wait.offset
-		return 0, nil
-
-	case errors.As(err, &wait):
-		return l.backoff(err, Unknown, first, n, wait.wait), nil
-
-	case errors.As(err, &later) && later.kind == verbLater: // of a batch handler
-		return l.backoff(err, Unknown, first, n, max(later.wait, time.Millisecond)), nil
-
-	case errors.Is(err, ErrRaced), class == Transient:
-		l.shrink(n)
-		return l.backoff(err, Transient, first, n, 0), nil
-
-	case class == Misconfigured:
-		err = &Error{
-			Op: "apply " + l.assignment.Partition.String(), Class: class, Err: err,
-			Hint: "no record is to blame, so none is skipped: fix the database or the handler, and start again",
-		}
-		l.r.fail(err)
-		return 0, err
-
-	case n > 1: // one of them fails; next time only the first half is tried
-		l.failing = l.open.records[n-1].Offset + 1
-		l.report(err, class, first, n, 0)
-		return 0, nil
-	}
-	return l.convict(err, class, first, steps), nil
 }
 
 // shrink follows a transaction that got into another's way: a deadlock, a key that both decided, a lock not had in time. A
 // smaller one holds fewer locks for a shorter time; at one record it holds what a consumer without batches would. It grows
 // again only after a while that doubles with each such failure.
 func (l *lane[Tx]) shrink(n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.limit = max(n/4, 1)
 	l.patience = min(max(2*l.patience, 32), 4096)
 	l.calm = l.patience
-}
-
-// convict decides about a record that fails alone, though its handler gave no answer for it alone: it is tried again a
-// few times, or set aside.
-func (l *lane[Tx]) convict(err error, class Class, first int64, steps []*step[Tx]) time.Duration {
-	d := decider[Tx]{maxTries: l.r.cfg.MaxTries}
-	blamed := -1 // every route, unless it is known which
-	if b := (*batchError)(nil); errors.As(err, &b) {
-		blamed = b.route
-	}
-	if blamed < 0 && len(steps) > 1 && !l.suspect {
-		l.suspect = true // find out which
-		return 0
-	}
-	convicted := false
-	for _, st := range steps {
-		if st.fixed || st.Prior != nil || blamed >= 0 && st.Route != blamed {
-			continue
-		}
-		if wait := d.judge(st, class, err); wait != nil {
-			return l.backoff(err, class, first, 1, wait.wait)
-		}
-		st.fixed, convicted = true, true
-	}
-	if !convicted { // not even setting it aside works: nothing is skipped, and the log says why
-		return l.backoff(err, class, first, 1, 0)
-	}
-	return 0
 }
 
 // class is the class of a failed transaction as a whole.
 func (l *lane[Tx]) class(err error) Class {
 	d := decider[Tx]{classify: l.bound.Classify}
 	return d.class(err)
-}
-
-// backoff reports a failure and returns how long to wait: as asked, or longer with each failure in a row.
-func (l *lane[Tx]) backoff(err error, class Class, first int64, n int, wait time.Duration) time.Duration {
-	l.failures++
-	if wait == 0 {
-		wait = retry.Delay(l.failures)
-	}
-	l.report(err, class, first, n, wait)
-	return wait
-}
-
-func (l *lane[Tx]) report(err error, class Class, first int64, n int, wait time.Duration) {
-	l.r.cfg.Logger.Warn("batch not applied", "partition", l.assignment.Partition.String(), "offset", first, "records", n,
-		"class", class.String(), "retry_in", wait, "error", err)
-	if h := l.r.cfg.Hooks.Failed; h != nil {
-		h(Failure{l.assignment.Partition, first, n, err, class, wait})
-	}
 }

@@ -45,9 +45,11 @@ func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 	for _, d := range w.Decisions {
 		d.Outcome = Applied
 	}
-	o.Seq++
-	o.Next = w.Next
-	return nil
+	return w.Commit(func() error {
+		o.Seq++
+		o.Next = w.Next
+		return nil
+	})
 }
 
 // noteFlow records what it was asked.

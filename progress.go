@@ -8,8 +8,8 @@ import (
 )
 
 // sign writes the metadata of an offset commit: which store position it follows.
-func sign(o Ownership) string {
-	return fmt.Sprintf("pawl/1 next=%d epoch=%d seq=%d", o.Next, o.Epoch, o.Seq)
+func sign(o stored) string {
+	return fmt.Sprintf("pawl/1 next=%d epoch=%d seq=%d", o.next, o.epoch, o.seq)
 }
 
 // signed reads it. An offset that someone else has committed, or reset, has no such signature.
@@ -24,13 +24,18 @@ func signed(metadata string) (next int64, ok bool) {
 type progress struct {
 	mu        sync.Mutex
 	marks     *watermark.Tracker
-	stored    Ownership // as of the last commit to the store: what an offset commit may claim to follow
-	committed int64     // offset last stored with the source
-	void      bool      // the store has refused this owner: nothing more is committed for it
+	stored    stored // what an offset commit may claim to follow
+	committed int64  // offset last stored with the source
+	void      bool   // the store has refused this owner: nothing more is committed for it
 }
 
+// stored is an ownership as of its last commit.
+type stored struct{ next, epoch, seq int64 }
+
+func storedBy(o *Ownership) stored { return stored{o.Next, o.Epoch, o.Seq} }
+
 func newProgress(o *Ownership) *progress {
-	return &progress{marks: watermark.New(o.Next), stored: *o, committed: -1}
+	return &progress{marks: watermark.New(o.Next), stored: storedBy(o), committed: -1}
 }
 
 // receive notes a record and reports whether it is new.
@@ -46,11 +51,11 @@ func (p *progress) receive(offset int64, control bool) bool {
 	return !control
 }
 
-// after is the position that a transaction settling everything up to offset may write.
-func (p *progress) after(offset int64) int64 {
+// after is the position that a transaction settling offsets, which ascend, may write.
+func (p *progress) after(offsets []int64) int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.marks.FrontierAfter(offset)
+	return p.marks.FrontierAfter(offsets)
 }
 
 // settle follows a commit to the store.
@@ -60,7 +65,21 @@ func (p *progress) settle(offsets []int64, o *Ownership) {
 	for _, off := range offsets {
 		p.marks.Settle(off)
 	}
-	p.stored = *o
+	p.stored = storedBy(o)
+}
+
+// position is where the store is.
+func (p *progress) position() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stored.next
+}
+
+// ahead counts what is remembered beyond the frontier.
+func (p *progress) ahead() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.marks.Pending()
 }
 
 // due returns the offset to commit to the source and the signature that says what it follows; ok is false if there is

@@ -16,7 +16,24 @@ type Route struct {
 	RenamedFrom string
 	// Topics that are read. Several routes may read one topic; each decides for itself.
 	Topics []string
+	// Order is what is kept in order. A topic whose order is not OrderPartition is read by one route. Default:
+	// OrderPartition.
+	Order Order
 }
+
+// Order says which records are settled one after the other, as they came.
+type Order uint8
+
+const (
+	// OrderPartition keeps the records of a partition in order.
+	OrderPartition Order = iota
+	// OrderStream keeps the records of a stream in order that come from one partition. Different streams are worked on side by
+	// side, so that a slow or failing one delays only itself, within what fits in memory. A record without a stream is in order
+	// with nothing.
+	OrderStream
+	// OrderNone keeps no order.
+	OrderNone
+)
 
 func (r *Route) validate() error {
 	var errs []error
@@ -30,6 +47,9 @@ func (r *Route) validate() error {
 	}
 	if r.RenamedFrom == r.Name && r.Name != "" {
 		bad("renamed from itself")
+	}
+	if r.Order > OrderNone {
+		bad("Order is %d, which is none", r.Order)
 	}
 	if len(r.Topics) == 0 {
 		bad("no topics")
@@ -65,6 +85,8 @@ func HandleBatch[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(c
 type section[Tx any] interface {
 	// decode adds a record and fills d from it, or returns why it cannot be decoded.
 	decode(rec *Record, d *Decision) error
+	// adopt takes over a record that another section of the same route has decoded, and returns its index here.
+	adopt(from section[Tx], i int) int
 	// batched reports which of the two calls below applies.
 	batched() bool
 	call(ctx context.Context, tx Tx, i int) error
@@ -99,12 +121,22 @@ func (s *envelopes[T]) decode(rec *Record, d *Decision) (err error) {
 	return nil
 }
 
+func (s *envelopes[T]) append(from []Envelope[T], i int) int {
+	s.all = append(s.all, from[i])
+	from[i] = Envelope[T]{} // the others of its section may wait for long
+	return len(s.all) - 1
+}
+
 type records[Tx, T any] struct {
 	envelopes[T]
 	h func(context.Context, Tx, Envelope[T]) error
 }
 
 func (s *records[Tx, T]) batched() bool { return false }
+
+func (s *records[Tx, T]) adopt(from section[Tx], i int) int {
+	return s.append(from.(*records[Tx, T]).all, i)
+}
 
 func (s *records[Tx, T]) call(ctx context.Context, tx Tx, i int) (err error) {
 	defer recoverAs(&err)
@@ -121,6 +153,10 @@ type batches[Tx, T any] struct {
 }
 
 func (s *batches[Tx, T]) batched() bool { return true }
+
+func (s *batches[Tx, T]) adopt(from section[Tx], i int) int {
+	return s.append(from.(*batches[Tx, T]).all, i)
+}
 
 func (s *batches[Tx, T]) call(context.Context, Tx, int) error {
 	panic("pawl: a batch route has no per-record call")

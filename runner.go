@@ -76,6 +76,13 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	if len(r.routes) == 0 {
 		errs = append(errs, errors.New("no route is registered"))
 	}
+	for topic, of := range r.byTopic {
+		for _, i := range of {
+			if rt := r.routes[i]; rt.Order != OrderPartition && len(of) > 1 {
+				errs = append(errs, fmt.Errorf("topic %q is read by %d routes, and route %q is not in the order of partitions: such a topic is read by one route, others read it under another consumer", topic, len(of), rt.Name))
+			}
+		}
+	}
 	for _, rt := range r.routes {
 		if rt.RenamedFrom != "" && slices.Contains(r.routeNames, rt.RenamedFrom) {
 			errs = append(errs, fmt.Errorf("route %q is renamed from %q, which is a route too: whose claims are they?", rt.Name, rt.RenamedFrom))

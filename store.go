@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"time"
 )
 
@@ -20,7 +21,8 @@ type Store[Tx any] interface {
 // BoundStore is a Store opened for one consumer: it applies batches atomically. The suite in storetest is its contract in
 // executable form; what follows is the same in words.
 //
-// An implementation is safe for concurrent use, except that one Ownership is used by one call at a time.
+// An implementation is safe for concurrent use. Several calls of Apply may use one Ownership at once: their transactions run
+// side by side, and commit one after the other.
 type BoundStore[Tx any] interface {
 	// Acquire takes a partition by raising its epoch, and returns the position to read from. From then on no transaction of an
 	// earlier owner commits. A partition without a position gets start, durably, before Acquire returns; with NoStart it is
@@ -35,7 +37,7 @@ type BoundStore[Tx any] interface {
 	//  1. look up what is already decided for the keys of w.Decisions, and set their Prior;
 	//  2. call w.Run, which runs handlers in the transaction and gives every decision its Outcome;
 	//  3. insert one row per decision (claim and evidence in one), the later copies, and the quarantined records;
-	//  4. last, advance the position to w.Next while proving that o's epoch is current and that the database has not gone
+	//  4. last, within w.Commit, advance the position to w.Next while proving that o's epoch is current and that the database has not gone
 	//     back behind what o has seen; then commit.
 	//
 	// On nil everything is durable, and o has moved on. On any error nothing is: the transaction was rolled back, or was
@@ -97,12 +99,39 @@ type Ownership struct {
 // Work is one batch on its way into a transaction.
 type Work[Tx any] struct {
 	Decisions []*Decision
-	Next      int64     // the position once this batch is settled
+	Next      int64     // the position once this batch is settled; see Frontier
 	Now       time.Time // the time to write wherever a row says when
+
+	// Beside says that other batches of this ownership may be under way: what can be done before Commit should be. Turn is
+	// then shared by them. Frontier gives Next when it is this batch's turn to commit, and Settled is called when it has. All
+	// are nil where there is no need.
+	Beside   bool
+	Turn     sync.Locker
+	Frontier func() int64
+	Settled  func()
 
 	// Run is called once, inside the transaction, after Prior has been set. It gives every decision an Outcome. An error
 	// undoes the transaction and is returned by Apply as it is.
 	Run func(ctx context.Context, s Session[Tx]) error
+}
+
+// Commit runs f, the last statements of a transaction, while no other of the same ownership does: what the Ownership says is
+// then what the database has, and whether a commit whose answer was lost has happened can be told from Seq. Stores call it.
+func (w *Work[Tx]) Commit(f func() error) error {
+	if w.Turn != nil {
+		w.Turn.Lock()
+		defer w.Turn.Unlock()
+	}
+	if w.Frontier != nil {
+		w.Next = w.Frontier()
+	}
+	if err := f(); err != nil {
+		return err
+	}
+	if w.Settled != nil {
+		w.Settled()
+	}
+	return nil
 }
 
 // Session is the inside of an open transaction.

@@ -44,25 +44,44 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 		return err
 	}
 
-	var seq int64
-	stmts, err := s.finish(o, w, named, guard, &seq)
+	evidence, err := s.evidence(o, w, named)
 	if err != nil {
 		return err
 	}
-	if err := t.exec(ctx, stmts...); err != nil {
-		if errors.Is(err, fault.ErrCrash) {
-			return err
-		}
-		if refused(err) {
+	if w.Beside { // what holds up the commits of others is kept short
+		if err := t.exec(ctx, evidence...); err != nil {
 			return s.translate(err)
 		}
-		t.close(ctx) // the lock that resolve waits for may be this connection's
-		if seq, err = s.resolve(ctx, o, err); err != nil {
-			return err
-		}
+		evidence = nil
 	}
-	o.Seq, o.Next = seq, max(o.Next, w.Next) // memory follows the commit
-	return nil
+	return w.Commit(func() error {
+		seq, err := s.advance(ctx, t, o, w, evidence, guard)
+		if err == nil {
+			o.Seq, o.Next = seq, max(o.Next, w.Next) // memory follows the commit
+		}
+		return err
+	})
+}
+
+// advance sends the last statements: behind them comes commit. It returns the seq that the commit has.
+func (s *bound[Tx]) advance(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *pawl.Work[Tx], before []stmt, guard string) (seq int64, err error) {
+	err = t.exec(ctx, append(before,
+		stmt{
+			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Token, o.Seq, w.Next, w.Now, guard}, after: fault.Advanced,
+			row: func(scan func(...any) error) error { return scan(&seq) },
+		},
+		stmt{sql: s.query["commit"], after: fault.Committed},
+	)...)
+	switch {
+	case err == nil:
+		return seq, nil
+	case errors.Is(err, fault.ErrCrash):
+		return 0, err
+	case refused(err):
+		return 0, s.translate(err)
+	}
+	t.close(ctx) // the lock that resolve waits for may be this connection's
+	return s.resolve(ctx, o, err)
 }
 
 // look sets Prior from one set-based select.
@@ -93,9 +112,8 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 	return t.exec(ctx, look, stmt{sql: s.query["end_of_look"]})
 }
 
-// finish is everything after the handlers, as statements that need no answer in between. The last but one proves that we
-// still own the partition; behind it comes commit.
-func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], named map[string]int32, guard string, seq *int64) ([]stmt, error) {
+// evidence is what is written about the decisions, as statements that need no answer in between.
+func (s *bound[Tx]) evidence(o *pawl.Ownership, w *pawl.Work[Tx], named map[string]int32) ([]stmt, error) {
 	var decided, others, aside []*pawl.Decision
 	for _, d := range w.Decisions {
 		switch {
@@ -121,13 +139,7 @@ func (s *bound[Tx]) finish(o *pawl.Ownership, w *pawl.Work[Tx], named map[string
 	if len(aside) > 0 {
 		stmts = append(stmts, stmt{sql: s.query["insert_quarantine"], args: append(common[:3:3], s.quarantineColumns(aside)...), after: fault.Quarantined})
 	}
-	return append(stmts,
-		stmt{
-			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Token, o.Seq, w.Next, w.Now, guard}, after: fault.Advanced,
-			row: func(scan func(...any) error) error { return scan(seq) },
-		},
-		stmt{sql: s.query["commit"], after: fault.Committed},
-	), nil
+	return stmts, nil
 }
 
 // resolve finds out whether a transaction whose answer was lost has committed. It never guesses: it waits for the lock of

@@ -23,23 +23,34 @@ func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[pawl.
 	defer tx.close()
 
 	a := &application{bound: s, tx: tx, owned: o, work: w, fresh: map[string]int64{}}
-	seq, err := a.run(ctx)
-	if errors.Is(err, pawl.ErrStoreWentBack) {
-		s.names.forget() // the names may have gone back too
-	}
-	if err != nil {
+	if err := a.run(ctx); err != nil {
 		return err
 	}
-	if err := tx.commit(); err != nil {
-		if err := s.resolve(ctx, o, seq, err); err != nil {
+	return w.Commit(func() error { return a.commit(ctx) })
+}
+
+// commit ends the transaction with the position and the fence.
+func (a *application) commit(ctx context.Context) error {
+	seq, err := a.advance(ctx)
+	if errors.Is(err, pawl.ErrStoreWentBack) {
+		a.bound.names.forget() // the names may have gone back too
+	}
+	if err != nil {
+		return fmt.Errorf("advance %s to %d: %w", a.owned.Partition, a.work.Next, err)
+	}
+	if err := fault.Hit(ctx, fault.Advanced); err != nil {
+		return err
+	}
+	if err := a.tx.commit(); err != nil {
+		if err := a.bound.resolve(ctx, a.owned, seq, err); err != nil {
 			return err
 		}
 	}
-	s.names.keep(a.fresh)
+	a.bound.names.keep(a.fresh)
 	if err := fault.Hit(ctx, fault.Committed); err != nil {
 		return err
 	}
-	o.Seq, o.Next = seq, max(o.Next, w.Next)
+	a.owned.Seq, a.owned.Next = seq, max(a.owned.Next, a.work.Next)
 	return nil
 }
 
@@ -74,39 +85,33 @@ type application struct {
 	fresh map[string]int64 // names to remember once committed
 }
 
-// run does everything up to the commit, and returns the seq that the commit will have.
-func (a *application) run(ctx context.Context) (seq int64, err error) {
+// run does everything up to the position.
+func (a *application) run(ctx context.Context) error {
 	if err := fault.Hit(ctx, fault.Begun); err != nil {
-		return 0, err
+		return err
 	}
 	if err := a.look(ctx); err != nil {
-		return 0, own("look up keys", err)
+		return own("look up keys", err)
 	}
 	if err := fault.Hit(ctx, fault.Looked); err != nil {
-		return 0, err
+		return err
 	}
 	if err := a.handle(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	if err := fault.Hit(ctx, fault.Effected); err != nil {
-		return 0, err
+		return err
 	}
 	if err := a.claim(ctx); err != nil {
-		return 0, own("write decisions", err)
+		return own("write decisions", err)
 	}
 	if err := fault.Hit(ctx, fault.Claimed); err != nil {
-		return 0, err
+		return err
 	}
 	if err := a.setAside(ctx); err != nil {
-		return 0, own("write redeliveries and quarantine", err)
+		return own("write redeliveries and quarantine", err)
 	}
-	if err := fault.Hit(ctx, fault.Quarantined); err != nil {
-		return 0, err
-	}
-	if seq, err = a.advance(ctx); err != nil {
-		return 0, fmt.Errorf("advance %s to %d: %w", a.owned.Partition, a.work.Next, err)
-	}
-	return seq, fault.Hit(ctx, fault.Advanced)
+	return fault.Hit(ctx, fault.Quarantined)
 }
 
 // scoped is a key within its scope.

@@ -65,15 +65,21 @@ func (t *Tracker) Frontier() int64 {
 	return t.received
 }
 
-// FrontierAfter is what Frontier would be if everything up to and including offset were settled.
-func (t *Tracker) FrontierAfter(offset int64) int64 {
+// FrontierAfter is what Frontier would be if offsets, which ascend, were settled too.
+func (t *Tracker) FrontierAfter(offsets []int64) int64 {
 	for _, e := range t.pending {
-		if e.offset > offset && !e.settled {
+		for len(offsets) > 0 && offsets[0] < e.offset {
+			offsets = offsets[1:]
+		}
+		if !e.settled && (len(offsets) == 0 || offsets[0] != e.offset) {
 			return e.offset
 		}
 	}
 	return t.received
 }
+
+// Pending counts the offsets that are remembered: the received ones from the frontier on.
+func (t *Tracker) Pending() int { return len(t.pending) }
 
 // Received is the offset after the last one received.
 func (t *Tracker) Received() int64 { return t.received }
