@@ -120,13 +120,15 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 		return nil // of the poll itself
 
 	case ofGroup && permanent(session.Err):
-		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err}
+		_, hint, _ := refusal(session.Err)
+		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err, Hint: hint}
 
 	case ofGroup:
 		return nil // the client has logged it, and joins again
 
 	case topic == "":
-		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err}
+		_, hint, _ := refusal(err)
+		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err, Hint: hint}
 
 	case kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicID):
 		name := fmt.Sprintf("%s/%d", topic, partition)
@@ -141,7 +143,7 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 			return err
 		}
 	}
-	hint := ""
+	_, hint, _ := refusal(err)
 	if errors.Is(err, kerr.UnknownTopicID) {
 		hint = recreatedHint
 	}
