@@ -350,7 +350,9 @@ func TestALoginThatIsRefusedEndsRunAtOnce(t *testing.T) {
 			}
 			src := b.trusting(cfg)
 			_, oerr := src.Origin(t.Context())
-			rerr := src.Run(t.Context(), []string{topic}, newIntake())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			rerr := src.Run(ctx, []string{topic}, newIntake())
 			for _, err := range []error{oerr, rerr} {
 				e, ok := errors.AsType[*pawl.Error](err)
 				if !ok || e.Class != pawl.Misconfigured || !strings.Contains(err.Error(), name) || e.Hint == "" {
