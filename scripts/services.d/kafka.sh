@@ -148,7 +148,8 @@ kafka_cluster_ctl() { # service nodes kill|stop|start [node]
     stop) kafka_node_stop "$1" "$node" TERM ;;
     start)
         kafka_node_pid "$1" "$node" >/dev/null || kafka_node_launch "$1" "$node" "$2"
-        kafka_node_ready "$1" "$node" || die "node $node of $1 did not start, see $STATE/$1/$node/log"
+        kafka_node_ready "$1" "$node" ||
+            die "node $node of $1 did not start, see $STATE/$1/$node/log: $(grep -m1 -E 'ERROR|Exception' "$STATE/$1/$node/log" | cut -c1-300)"
         ;;
     *) die "usage: ctl $1 kill|stop|start [node]" ;;
     esac

@@ -5,6 +5,7 @@
 #
 # PAWL_KAFKASEC_PROPERTIES names a file with the rest of the configuration, which the test
 # makes: certificates and users.
+# shellcheck disable=SC2034 # WHY is read by scripts/services
 
 KAFKASEC_LISTENERS='TLS MTLS SASL'
 
