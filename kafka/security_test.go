@@ -365,3 +365,35 @@ func TestALoginThatIsRefusedEndsRunAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// A secret that cannot be read while the source runs may be there again in a moment: Run goes on, without a loop of tries.
+func TestASecretThatIsAwayForAWhileIsWaitedFor(t *testing.T) {
+	b := secured(t, withUsers()...)
+	var away atomic.Bool
+	reads := make(chan struct{}, 100_000)
+	password := secret.Func("vault", func(context.Context) (string, error) {
+		reads <- struct{}{}
+		if away.Load() {
+			return "", errors.New("sealed")
+		}
+		return "right", nil
+	})
+	src := b.trusting(Config{SASL: SCRAM256{User: "bob", Password: password}})
+	_, err := src.Origin(t.Context())
+	check(t, err)
+	away.Store(true)
+	for len(reads) > 0 {
+		<-reads
+	}
+	in := newIntake()
+	begun := time.Now()
+	b.start(t, src, in)
+	for range 4 {
+		<-reads
+	}
+	if took := time.Since(begun); took < 100*time.Millisecond {
+		t.Errorf("four tries within %s", took)
+	}
+	away.Store(false)
+	in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
+}
