@@ -60,12 +60,10 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 
 func (r *run) joinedGroup() {
 	r.mu.Lock()
-	told := r.outcast || !r.wasMember // by an earlier process, perhaps
-	r.wasMember, r.outcast = true, false
+	first := !r.wasMember
+	r.wasMember = true
 	r.mu.Unlock()
-	if told {
-		r.in.Clear(pawl.Partition{Index: pawl.AllPartitions}, pawl.StateUnauthorized)
-	}
+	r.letIn(first)
 }
 
 // assign makes assignments and asks the intake where to start. It returns the offsets of those that are open; on an

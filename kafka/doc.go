@@ -39,6 +39,11 @@
 // on or ends as lost. An error of a partition that it cannot repair stops that partition at once and ends Run. A commit
 // that fails is reported and not tried again: it may have been stored, and a later one says more.
 //
+// # Who is let in
+//
+// [Config.TLS] and [Config.SASL] say how to connect. Certificates and secrets are read for each connection and login, from
+// where package secret finds them. A login that a broker refuses ends Run: trying again would lock the user out.
+//
 // # Not promised
 //
 // That a partition is read by one member at a time. Kafka does not promise it either; the store's fence does.

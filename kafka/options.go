@@ -32,7 +32,7 @@ func (c *Config) defaults() []kgo.Opt {
 
 // options are those of the client that reads. Pawl's own come last: nothing overrides them.
 func (r *run) options(ctx context.Context, topics []string) []kgo.Opt {
-	opts := append(r.cfg.defaults(), r.cfg.Options...)
+	opts := slices.Concat(r.cfg.defaults(), r.cfg.Options, r.cfg.secure())
 	return append(opts,
 		kgo.SeedBrokers(r.cfg.Brokers...),
 		kgo.WithContext(ctx),
@@ -48,15 +48,19 @@ func (r *run) options(ctx context.Context, topics []string) []kgo.Opt {
 		kgo.AdjustFetchOffsetsFn(r.assigned),
 		kgo.OnPartitionsRevoked(r.revoked),
 		kgo.OnPartitionsLost(r.lost),
+		kgo.WithHooks(refusedLogin{r}),
 	)
 }
 
-// reserved are the options that Pawl sets itself, or that would make it unsafe.
-var reserved = []struct {
+// reservedOption is one that is refused.
+type reservedOption struct {
 	name string
 	opt  any
 	why  string
-}{
+}
+
+// reserved are the options that Pawl sets itself, or that would make it unsafe.
+var reserved = []reservedOption{
 	{"SeedBrokers", kgo.SeedBrokers, "use Config.Brokers"},
 	{"ConsumerGroup", kgo.ConsumerGroup, "use Config.Group"},
 	{"ShareGroup", kgo.ShareGroup, "share groups keep no order and no positions"},
@@ -84,10 +88,26 @@ var reserved = []struct {
 	{"WithContext", kgo.WithContext, "the client must outlive Run's context to leave the group"},
 }
 
+// reserved also has the options that say the same as fields that are set.
+func (c *Config) reserved() []reservedOption {
+	all := slices.Clip(reserved)
+	if c.TLS != nil {
+		all = append(all,
+			reservedOption{"DialTLSConfig", kgo.DialTLSConfig, "Config.TLS is set: use one or the other"},
+			reservedOption{"DialTimeout", kgo.DialTimeout, "Config.TLS is set, which has a timeout of its own"},
+		)
+	}
+	if c.SASL != nil {
+		all = append(all, reservedOption{"SASL", kgo.SASL, "Config.SASL is set: use one or the other"})
+	}
+	return all
+}
+
 // plainClient makes a client with the user's options and no group, and reports everything that is wrong with the
 // configuration.
-func (s *Source) plainClient() (*kgo.Client, error) {
+func (s *Source) plainClient(ctx context.Context) (*kgo.Client, error) {
 	var errs []error
+	reserved := s.cfg.reserved()
 	base := s.cfg.defaults()
 	if len(s.cfg.Brokers) == 0 {
 		errs = append(errs, errors.New("Config.Brokers is empty"))
@@ -97,19 +117,28 @@ func (s *Source) plainClient() (*kgo.Client, error) {
 	if s.cfg.Group == "" {
 		errs = append(errs, errors.New("Config.Group is empty: it names who shares the partitions and has no default"))
 	}
-	cl, refused, err := probe(base, s.cfg.Options)
+	cl, refused, err := probe(reserved, base, s.cfg.Options)
+	made := cl
 	if err != nil {
 		// Some options are valid only together with a group: they are looked at with one, to be refused by name.
 		base = append(base, kgo.ConsumerGroup("pawl"))
-		if grouped, r, gerr := probe(base, s.cfg.Options); gerr == nil {
+		if grouped, r, gerr := probe(reserved, base, s.cfg.Options); gerr == nil {
 			grouped.Close()
-			refused = r
+			made, refused = grouped, r
 		}
 		if len(refused) == 0 {
 			errs = append(errs, err)
 		}
 	}
 	errs = append(errs, refused...)
+	errs = append(errs, s.cfg.checkSecurity(ctx, made)...)
+	if secure := s.cfg.secure(); len(errs) == 0 && len(secure) > 0 {
+		// Only now: had they been among the options from the start, it could not be seen whose they are.
+		cl.Close()
+		if cl, err = kgo.NewClient(slices.Concat(base, s.cfg.Options, secure)...); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if len(errs) == 0 {
 		return cl, nil
 	}
@@ -120,8 +149,8 @@ func (s *Source) plainClient() (*kgo.Client, error) {
 }
 
 // probe makes a client from base and opts, and names the reserved options that are not as base alone leaves them.
-func probe(base, opts []kgo.Opt) (cl *kgo.Client, refused []error, err error) {
-	was, is := new(optionValues), new(optionValues)
+func probe(reserved []reservedOption, base, opts []kgo.Opt) (cl *kgo.Client, refused []error, err error) {
+	was, is := &optionValues{of: reserved}, &optionValues{of: reserved}
 	plain, err := kgo.NewClient(append(slices.Clip(base), kgo.WithHooks(was))...)
 	if err != nil {
 		return nil, nil, err
@@ -140,13 +169,16 @@ func probe(base, opts []kgo.Opt) (cl *kgo.Client, refused []error, err error) {
 }
 
 // optionValues is a hook that notes the reserved options of a client before the client fills some of them in itself.
-type optionValues struct{ values [][]any }
+type optionValues struct {
+	of     []reservedOption
+	values [][]any
+}
 
 var _ kgo.HookNewClient = (*optionValues)(nil)
 
 // OnNewClient implements kgo.HookNewClient.
 func (v *optionValues) OnNewClient(cl *kgo.Client) {
-	for _, o := range reserved {
+	for _, o := range v.of {
 		v.values = append(v.values, cl.OptValues(o.opt))
 	}
 }

@@ -22,9 +22,15 @@ type Config struct {
 	// Group is the consumer group to join. Required.
 	Group string
 
-	// Options are further options of the client: TLS, SASL, timeouts, balancers, fetch sizes, hooks. Those that would
-	// take over what Pawl itself decides (the group, topics, offsets, commits, callbacks) are refused. Every client that
-	// is made gets them: one that asks for the cluster's id, and one that reads. Default: none.
+	// TLS encrypts the connections. Default: nil, they are not encrypted.
+	TLS *TLS
+
+	// SASL is how to log in. Default: nil, without a login.
+	SASL SASL
+
+	// Options are further options of the client: timeouts, balancers, fetch sizes, hooks, other kinds of TLS and SASL than
+	// those above. Those that would take over what Pawl itself decides (the group, topics, offsets, commits, callbacks) are
+	// refused. Every client that is made gets them: one that asks for the cluster's id, and one that reads. Default: none.
 	Options []kgo.Opt
 
 	// Watch is how often topics and logs are looked at for what a client that is running does not tell: a topic that was
@@ -59,7 +65,7 @@ func New(cfg Config) *Source {
 
 // Origin asks the cluster for its id.
 func (s *Source) Origin(ctx context.Context) (pawl.Origin, error) {
-	cl, err := s.plainClient()
+	cl, err := s.plainClient(ctx)
 	if err != nil {
 		return pawl.Origin{}, err
 	}
@@ -72,9 +78,12 @@ func (s *Source) Origin(ctx context.Context) (pawl.Origin, error) {
 	req.Topics = []kmsg.MetadataRequestTopic{} // none: nil would mean all
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
+		class, hint, refused := refusal(err)
+		if !refused {
+			class, hint = pawl.Transient, "is the address right, and does the broker expect TLS or a login?"
+		}
 		return pawl.Origin{}, &pawl.Error{
-			Op: fmt.Sprintf("ask %v for the cluster's id", s.cfg.Brokers), Class: pawl.Transient, Err: err,
-			Hint: "is the address right, and does the broker expect TLS or a login?",
+			Op: fmt.Sprintf("ask %v for the cluster's id", s.cfg.Brokers), Class: class, Err: err, Hint: hint,
 		}
 	}
 	if resp.ClusterID == nil || *resp.ClusterID == "" {
@@ -92,7 +101,7 @@ func (s *Source) Run(ctx context.Context, topics []string, in pawl.Intake) error
 	if len(topics) == 0 {
 		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: errors.New("no topics")}
 	}
-	if err := s.validate(); err != nil {
+	if err := s.validate(ctx); err != nil {
 		return err
 	}
 	for {
@@ -110,13 +119,13 @@ func (s *Source) Run(ctx context.Context, topics []string, in pawl.Intake) error
 
 // validate reports what is wrong with the configuration, unless Origin has found it sound before: each look makes a
 // client, and hooks among the options see it.
-func (s *Source) validate() error {
+func (s *Source) validate(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.valid {
 		return nil
 	}
-	cl, err := s.plainClient()
+	cl, err := s.plainClient(ctx)
 	if err != nil {
 		return err
 	}

@@ -29,13 +29,15 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 		return nil
 
 	case ofGroup && permanent(session.Err):
-		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err}
+		_, hint, _ := refusal(session.Err)
+		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err, Hint: hint}
 
 	case ofGroup:
 		return nil // the client has logged it, and joins again
 
 	case topic == "":
-		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err}
+		_, hint, _ := refusal(err)
+		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err, Hint: hint}
 
 	case errors.Is(err, kerr.UnknownTopicID):
 		return nil // the watch finds out
@@ -63,8 +65,8 @@ func (r *run) diagnose(ctx context.Context, a *assignment, err error) pawl.Condi
 	lost, isLost := errors.AsType[*kgo.ErrDataLoss](err)
 	switch {
 	case unauthorized(err):
-		c.State = pawl.StateUnauthorized
-		c.Hint = "give the right to read back; reading is tried again by itself"
+		_, hint, _ := refusal(err)
+		c.State, c.Hint = pawl.StateUnauthorized, hint+"; reading is tried again by itself"
 	case isLost:
 		c.State = pawl.StateDataLoss
 		c.Reason = fmt.Sprintf("the log was cut off: records up to %d had been read, and it goes on at %d", lost.ConsumedTo, lost.ResetTo)
@@ -123,10 +125,22 @@ func (r *run) castOut(err error) {
 	if told {
 		return
 	}
+	_, hint, _ := refusal(err)
 	r.in.Raise(pawl.Condition{
 		Partition: pawl.Partition{Index: pawl.AllPartitions}, State: pawl.StateUnauthorized, Next: pawl.NoStart,
-		Reason: fmt.Sprintf("group %s: %v", r.cfg.Group, err), Hint: "give the rights back; joining is tried again by itself",
+		Reason: fmt.Sprintf("group %s: %v", r.cfg.Group, err), Hint: hint + "; it is tried again by itself",
 	})
+}
+
+// letIn tells that we are back, if it was told that we were cast out: by this process, or perhaps by an earlier one.
+func (r *run) letIn(perhaps bool) {
+	r.mu.Lock()
+	told := r.outcast || perhaps
+	r.outcast = false
+	r.mu.Unlock()
+	if told {
+		r.in.Clear(pawl.Partition{Index: pawl.AllPartitions}, pawl.StateUnauthorized)
+	}
 }
 
 // member reports whether the group has given us partitions before: from then on a right that is missing was taken away.

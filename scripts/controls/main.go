@@ -62,6 +62,13 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 `, ``, ".", "TestStoppingLetsTheBatchInFlightCommit"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
 	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
+	{"a secret is shown by name", "secret/secret.go", `return Ref{redacted, func(`, `return Ref{value, func(`, "./secret", "TestASecretIsNotPrinted"},
+	{"a connection string is not shown", "postgres/connect.go", `err = errors.New("it is not a connection string")`, `_ = errors.New("")`, "./postgres", "TestAWrongConnectionStringIsNotShown"},
+	{"a provider's words are not shown", "kafka/client_credentials.go", `if err == nil && slices.Contains(errorCodes, answer.Error) {`, `if err == nil && (answer.Error != "" || slices.Contains(errorCodes, answer.Error)) {`, "./kafka", "TestWhatAProviderMayAnswerInstead"},
+	{"a broker's certificate is verified", "kafka/tls.go", `MinVersion: tls.VersionTLS12, ServerName`, `InsecureSkipVerify: true, ServerName`, "./kafka", "TestCertificates"},
+	{"a password is not sent in the clear", "kafka/sasl.go", `if !encrypted && !p.InsecureWithoutTLS {`, `if false {`, "./kafka", "TestSecurityErrorsAreReportedTogether"},
+	{"a refused login ends Run", "kafka/options.go", `		kgo.WithHooks(refusedLogin{r}),
+`, ``, "./kafka", "TestALoginThatIsRefusedEndsRunAtOnce"},
 }
 
 func main() {

@@ -82,13 +82,24 @@ kafka_cluster_up() { # service nodes
 
 # kafka_ports chooses the ports, at the first try those of the last time.
 kafka_ports() { # service nodes try
-    local node broker controller
+    local node broker controller more
     [[ $3 == 1 ]] || rm -f "$STATE/$1.ports"
     for ((node = 1; node <= $2; node++)); do
-        read -r broker controller < <(sed -n "${node}p" "$STATE/$1.ports" 2>/dev/null) || broker='' controller=''
-        echo "$(spare_port "$broker") $(spare_port "$controller")"
+        read -r broker controller more < <(sed -n "${node}p" "$STATE/$1.ports" 2>/dev/null) || broker='' controller='' more=''
+        echo "$(spare_port "$broker") $(spare_port "$controller")$(kafka_more_ports "$1" "$more")"
     done >"$STATE/$1.ports.new"
     mv "$STATE/$1.ports.new" "$STATE/$1.ports"
+}
+
+# kafka_more_ports prints a port for each listener that kafkasec has besides.
+kafka_more_ports() { # service last-ports
+    local name last
+    [[ $1 == kafkasec ]] || return 0
+    read -ra last <<<"$2"
+    for name in $KAFKASEC_LISTENERS; do
+        printf ' %s' "$(spare_port "${last[0]:-}")"
+        last=("${last[@]:1}")
+    done
 }
 
 # Each tool is a Java machine of its own, so the nodes are formatted, and then started, side
@@ -137,7 +148,8 @@ kafka_cluster_ctl() { # service nodes kill|stop|start [node]
     stop) kafka_node_stop "$1" "$node" TERM ;;
     start)
         kafka_node_pid "$1" "$node" >/dev/null || kafka_node_launch "$1" "$node" "$2"
-        kafka_node_ready "$1" "$node" || die "node $node of $1 did not start, see $STATE/$1/$node/log"
+        kafka_node_ready "$1" "$node" ||
+            die "node $node of $1 did not start, see $STATE/$1/$node/log: $(grep -m1 -E 'ERROR|Exception' "$STATE/$1/$node/log" | cut -c1-300)"
         ;;
     *) die "usage: ctl $1 kill|stop|start [node]" ;;
     esac
@@ -190,10 +202,10 @@ kafka_node_stop() { # service node signal
 kafka_properties() { # service node nodes
     local broker controller voters='' node=0 replicas=$3 in_sync=1
     [[ $3 == 1 ]] || in_sync=2
-    while read -r _ controller; do
+    while read -r _ controller _; do
         voters+="${voters:+,}$((++node))@127.0.0.1:$controller"
     done <"$STATE/$1.ports"
-    read -r broker controller < <(sed -n "${2}p" "$STATE/$1.ports")
+    read -r broker controller _ < <(sed -n "${2}p" "$STATE/$1.ports")
     cat <<CONF
 process.roles=broker,controller
 node.id=$2
@@ -234,6 +246,8 @@ log.cleaner.dedupe.buffer.size=4194304
 broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=500
 CONF
+    # shellcheck disable=SC2046 # the ports of the node, a word each
+    [[ $1 != kafkasec ]] || kafkasec_properties $(sed -n "${2}p" "$STATE/$1.ports")
 }
 
 # kafka_java prints the Java to use.

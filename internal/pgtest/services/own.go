@@ -24,8 +24,8 @@ type Own struct {
 }
 
 // Start starts a service for the test, by its name in scripts/services, and stops it when the test ends. A service that
-// cannot be had ends the test as [Address] does, and so does -short.
-func Start(t testing.TB, service string) *Own {
+// cannot be had ends the test as [Address] does, and so does -short. settings, of the form NAME=value, are for the script.
+func Start(t testing.TB, service string, settings ...string) *Own {
 	t.Helper()
 	if testing.Short() {
 		missing(t, service, "one of the test's own is not started with -short")
@@ -43,7 +43,7 @@ func Start(t testing.TB, service string) *Own {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := environment(dir, service)
+	env := append(environment(dir, service), settings...)
 	t.Cleanup(func() {
 		if _, err := command(env, script, "down"); err != nil {
 			t.Errorf("stop %s of the test: %v", service, err)
