@@ -26,6 +26,7 @@ type assignment struct {
 	next    int64 // the next record to hand over is at or after this offset
 
 	closed bool // written with handing and r.mu held, read with either
+	lapsed bool // the intake has been told that it is lost, and it is to be renewed; of the client's callbacks alone
 }
 
 // offsets by topic and partition, the way the client wants them.
@@ -40,7 +41,14 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 		_, ok := given[topic][partition]
 		return ok
 	}))
-	starts, err := r.assign(ctx, given)
+	r.mu.Lock()
+	commits := r.commitsOf
+	r.mu.Unlock()
+	as, err := r.describe(ctx, given, commits)
+	var starts offsets
+	if err == nil {
+		starts, err = r.assign(ctx, as, (*assignment).handOverFrom)
+	}
 	switch {
 	case err == nil:
 		return starts, nil
@@ -56,13 +64,9 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 	return nil, fmt.Errorf("assign partitions: %w", err) // asked again soon
 }
 
-// assign makes assignments and asks the intake where to start. It returns the offsets of those that are open; on an
-// error that is not misconfigured that is none.
-func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
-	as, err := r.describe(ctx, given)
-	if err != nil {
-		return nil, err
-	}
+// assign asks the intake where to start, and opens each assignment from there. It returns the offsets of those that are
+// open; on an error that is not misconfigured that is none.
+func (r *run) assign(ctx context.Context, as []*assignment, open func(*assignment, int64)) (offsets, error) {
 	asked := make([]*pawl.Assignment, len(as))
 	for i, a := range as {
 		asked[i] = &a.Assignment
@@ -89,9 +93,7 @@ func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
 			r.lose(as)
 			return nil, err
 		}
-		a.handing.Lock()
-		a.next = starts[i]
-		a.handing.Unlock()
+		open(a, starts[i])
 		if out[a.Partition.Topic] == nil {
 			out[a.Partition.Topic] = make(map[int32]kgo.Offset)
 		}
@@ -100,6 +102,13 @@ func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
 	}
 	r.lose(outside)
 	return out, errors.Join(errs...)
+}
+
+// handOverFrom opens an assignment that the client does not read yet.
+func (a *assignment) handOverFrom(start int64) {
+	a.handing.Lock()
+	defer a.handing.Unlock()
+	a.next = start
 }
 
 // inLog reports an offset that the log does not have.
@@ -175,7 +184,9 @@ func (r *run) lose(as []*assignment) {
 	}
 	r.close(as)
 	r.forget(as)
-	r.in.Lose(names(as))
+	if told := slices.DeleteFunc(slices.Clone(as), func(a *assignment) bool { return a.lapsed }); len(told) > 0 {
+		r.in.Lose(names(told))
+	}
 }
 
 func (r *run) register(as []*assignment) {
