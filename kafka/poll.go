@@ -115,6 +115,9 @@ func convert(p pawl.Partition, in []*kgo.Record) []pawl.Record {
 // judge says what an error of a poll means: nil if the client deals with it by itself.
 func (r *run) judge(ctx context.Context, topic string, partition int32, err error) error {
 	session, ofGroup := errors.AsType[*kgo.ErrGroupSession](err)
+	// A connection that closes before its first answer may mean that a login is expected, and then the group could not have
+	// been joined. Where a partition is being read it means a broker that goes away, and the client asks again.
+	_, hungUp := errors.AsType[*kgo.ErrFirstReadEOF](err)
 	switch {
 	case topic == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return nil // of the poll itself
@@ -128,7 +131,7 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 	case topic == "":
 		return &pawl.Error{Op: "read from kafka", Class: pawl.Misconfigured, Err: err}
 
-	case kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicID):
+	case hungUp, kerr.IsRetriable(err) && !errors.Is(err, kerr.UnknownTopicID):
 		name := fmt.Sprintf("%s/%d", topic, partition)
 		r.cfg.Logger.Warn("partition is not readable at the moment", "partition", name, "error", err)
 		return nil
