@@ -31,8 +31,9 @@ type scoped struct {
 	key   pawl.KeyID
 }
 
-// place is a position; the storm has one topic.
+// place is a position; the storm has one topic, or one after the other under the same name.
 type place struct {
+	topic     pawl.TopicID
 	partition int32
 	offset    int64
 }
@@ -78,12 +79,11 @@ func (db *database) breach(format string, args ...any) {
 
 // position is how far a partition is settled, and under which epoch; -1 if it has never been acquired.
 func (db *database) position(index int32) (next, epoch int64) {
+	id := db.w.topicID()
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	for p, r := range db.rows {
-		if p.Index == index {
-			return r.next, r.epoch
-		}
+	if r := db.rows[pawl.Partition{Topic: topic, TopicID: id, Index: index}]; r != nil {
+		return r.next, r.epoch
 	}
 	return -1, 0
 }
@@ -169,7 +169,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	return &pawl.Ownership{Partition: p, Row: r.id, Epoch: r.epoch, Seq: r.seq, Next: r.next}, nil
 }
 
-// Move implements pawl.BoundStore. Nobody resets offsets in a storm.
+// Move implements pawl.BoundStore. Nobody resets offsets in a storm, but an operator after it.
 func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	r := s.row(o.Partition)
 	if err := r.take(ctx); err != nil {
@@ -178,7 +178,12 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	defer r.give()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.breach("%s was moved from %d to %d", o.Partition, r.next, next)
+	s.w.mu.Lock()
+	operated := s.w.operated
+	s.w.mu.Unlock()
+	if !operated || o.Partition.Index != 0 {
+		s.breach("%s was moved from %d to %d", o.Partition, r.next, next)
+	}
 	if err := r.owned(o); err != nil {
 		return err
 	}
@@ -272,7 +277,7 @@ func (s *bound) look(o *pawl.Ownership, ds []*pawl.Decision) {
 		d.Prior = nil
 		if c, ok := s.claims[s.scope(d)]; ok && d.Identity.Key != "" {
 			d.Prior = &pawl.Prior{
-				Outcome: c.outcome, Fingerprint: c.fingerprint, SamePosition: c.at == place{o.Partition.Index, d.Record.Offset},
+				Outcome: c.outcome, Fingerprint: c.fingerprint, SamePosition: c.at == place{o.Partition.TopicID, o.Partition.Index, d.Record.Offset},
 			}
 		}
 	}
@@ -303,7 +308,7 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 	r.lastEpoch = o.Epoch
 	left := slices.Clone(t.effects)
 	for _, d := range w.Decisions {
-		at := place{o.Partition.Index, d.Record.Offset}
+		at := place{o.Partition.TopicID, o.Partition.Index, d.Record.Offset}
 		if d.Outcome == 0 {
 			s.breach("%v: no outcome", at)
 		}

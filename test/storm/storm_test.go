@@ -58,6 +58,7 @@ const (
 	requestLost     kind = "connection breaks under a request"
 	offsetsExpired  kind = "group offsets expired"
 	partitionsAdded kind = "partition added"
+	logTrimmed      kind = "log truncated at its start, up to the position"
 
 	rewindLate       kind = "rewind delayed"
 	storeTransient   kind = "store: transient error"
@@ -85,11 +86,11 @@ const (
 // optional kinds are enabled by a seed or not; the others are part of every seed.
 var optional = []kind{
 	abandoned, frozen, kicked, twin, handlerSlow, handlerDeaf, commitDelayed, commitCutAfter, commitCutBefore, commitLate, commitRetriable,
-	commitRefused, commitTimedOut, leaderMoved, coordinatorMove, connsDropped, requestLost, offsetsExpired, partitionsAdded,
+	commitRefused, commitTimedOut, leaderMoved, coordinatorMove, connsDropped, requestLost, offsetsExpired, partitionsAdded, logTrimmed,
 	rewindLate, storeTransient, storeSlow, commitAnswerLost, commitNotApplied, commitUnresolved, lateApply, txnCommitted,
 }
 
-var always = []kind{joined, left, sentCopy, sentConflict, sentPoison, txnAborted, sawFenced, sawRaced, sawRestarted}
+var always = []kind{recordsDeleted, logCut, topicRecreated, joined, left, sentCopy, sentConflict, sentPoison, txnAborted, sawFenced, sawRaced, sawRestarted}
 
 // total is what fired over all seeds.
 type total struct {
@@ -108,7 +109,7 @@ func TestStorm(t *testing.T) {
 	case os.Getenv("PAWL_PROOF") == "long":
 		n = 320
 	default:
-		n = 96
+		n = 64
 	}
 	first := *firstSeed
 	if *oneSeed > 0 {
@@ -193,7 +194,7 @@ func run(t *testing.T, seed int, sum *total) {
 func (w *world) storm() {
 	defer w.cluster.Close()
 	defer w.admin.Close()
-	defer w.stream.cl.Close()
+	defer func() { w.stream.cl.Close() }() // whichever it is by then
 	var background sync.WaitGroup
 	defer background.Wait()
 	over := make(chan struct{})
@@ -248,14 +249,7 @@ func (w *world) storm() {
 	for _, m := range w.alive() {
 		m.link.thaw()
 	}
-	for len(w.alive()) < 2 {
-		w.start(w.freeSlot(), false)
-	}
-	// A static member of KIP-848 that has left keeps its partitions until its session times out. This broker forgets to time
-	// it: whoever has left has to come back.
-	for w.protocol == serverSideStatic && w.freeSlot() < w.slots {
-		w.start(w.freeSlot(), false)
-	}
+	w.startAbsent()
 	if w.enabled[commitLate] {
 		// An offset that a late commit has put back is put right by the next commit, which takes a record.
 		time.Sleep(10 * time.Second)
@@ -264,13 +258,16 @@ func (w *world) storm() {
 		}
 	}
 	w.settle()
+	if !w.hasBreach() {
+		w.hurt(wounds[w.seed/len(protocols)%len(wounds)])
+	}
 	close(over)
 	background.Wait()
 	for _, m := range w.alive() {
 		m.end()
 	}
 	w.sample()
-	w.truth = w.stream.read()
+	w.remember()
 	time.Sleep(time.Minute) // handlers that were left behind return by then
 }
 
@@ -290,6 +287,14 @@ func (w *world) freeSlot() int {
 		if !slices.ContainsFunc(w.alive(), func(m *member) bool { return m.slot == slot }) {
 			return slot
 		}
+	}
+}
+
+// startAbsent starts whom it takes to go on. A static member of KIP-848 that has left keeps its partitions until its session
+// times out. This broker forgets to time it: whoever has left has to come back.
+func (w *world) startAbsent() {
+	for len(w.alive()) < 2 || w.protocol == serverSideStatic && w.freeSlot() < w.slots {
+		w.start(w.freeSlot(), false)
 	}
 }
 
@@ -387,6 +392,8 @@ func (w *world) trouble(background, produced *sync.WaitGroup) {
 		if w.intn(2) == 0 {
 			w.expire()
 		}
+	case logTrimmed:
+		w.trim()
 	case partitionsAdded:
 		if w.stream.partitions() < 8 {
 			w.stream.grow()
@@ -520,7 +527,7 @@ func (w *world) verify() {
 	log := w.truth
 	for _, s := range w.suspects {
 		for o := s.stored; o < s.committed; o++ {
-			if _, is := log[place{s.partition, o}]; is {
+			if _, is := log[place{s.topic, s.partition, o}]; is {
 				w.breach("partition %d: %s is %d, and the store was at %d", s.partition, s.what, s.committed, s.stored)
 				break
 			}

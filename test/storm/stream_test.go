@@ -157,11 +157,12 @@ func (s *stream) read() map[place]string {
 	from := map[int32]kgo.Offset{}
 	left := map[int32]int64{}
 	for _, p := range s.w.cluster.PartitionInfos(topic) {
-		if p.HighWatermark > 0 {
+		if p.HighWatermark > p.LogStartOffset {
 			from[p.Partition], left[p.Partition] = kgo.NewOffset().AtStart(), p.HighWatermark
 		}
 	}
 	all := map[place]string{}
+	id := s.w.topicID()
 	if len(left) == 0 {
 		return all
 	}
@@ -178,7 +179,7 @@ func (s *stream) read() map[place]string {
 		}
 		fs.EachRecord(func(r *kgo.Record) {
 			if !r.Attrs.IsControl() {
-				all[place{r.Partition, r.Offset}] = string(r.Value)
+				all[place{id, r.Partition, r.Offset}] = string(r.Value)
 			}
 			if r.Offset+1 >= left[r.Partition] {
 				delete(left, r.Partition)

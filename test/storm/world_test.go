@@ -69,6 +69,10 @@ type world struct {
 	log      []string
 	breaches []string
 
+	id       pawl.TopicID
+	wound    kind // what the log suffers from
+	operated bool // someone has reset the group's offset
+
 	preparing time.Time        // since when the group has been preparing to rebalance
 	truth     map[place]string // the log, once the storm is over
 }
@@ -81,6 +85,7 @@ type stall struct {
 
 // suspect is an offset commit beyond the store's position: innocent if there is no record in between.
 type suspect struct {
+	topic             pawl.TopicID
 	partition         int32
 	stored, committed int64
 	what              string
@@ -104,7 +109,7 @@ func newWorld(t *testing.T, seed int) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.cluster, w.addrs = c, c.ListenAddrs()
+	w.cluster, w.addrs, w.id = c, c.ListenAddrs(), c.TopicInfo(topic).TopicID
 	w.admin = w.client()
 	w.stream = newStream(w)
 	w.watchCommits()
@@ -220,6 +225,9 @@ func (w *world) watchCommits() {
 			req := r.(*kmsg.OffsetCommitRequest)
 			for _, t := range req.Topics {
 				for _, p := range t.Partitions {
+					if req.MemberID == "" || t.TopicID != [16]byte{} && t.TopicID != w.topicID() {
+						continue // an operator; a topic that is gone
+					}
 					w.compare(p.Partition, p.Offset, "a commit of "+req.MemberID)
 					if p.Metadata == nil || !strings.HasPrefix(*p.Metadata, "pawl/1 ") {
 						w.breach("partition %d: offset %d was committed without Pawl's signature", p.Partition, p.Offset)
@@ -232,10 +240,11 @@ func (w *world) watchCommits() {
 }
 
 func (w *world) compare(partition int32, offset int64, what string) {
+	id := w.topicID()
 	if next, _ := w.db.position(partition); offset > next {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.suspects = append(w.suspects, suspect{partition, next, offset, what})
+		w.suspects = append(w.suspects, suspect{id, partition, next, offset, what})
 	}
 }
 
@@ -318,6 +327,9 @@ func (w *world) start(slot int, brittle bool) *member {
 			}
 		}},
 	}
+	if w.operated {
+		cfg.Reset = pawl.ResetAccept
+	}
 	if brittle {
 		cfg.ShutdownTimeout = time.Millisecond
 	}
@@ -394,7 +406,7 @@ func (m *member) ended() {
 
 // excused are the ends that are the storm's own doing.
 func (m *member) excused() bool {
-	if m.link.isDead() {
+	if m.link.isDead() || m.w.names(m.err) {
 		return true
 	}
 	m.w.mu.Lock()
