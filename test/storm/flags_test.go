@@ -8,6 +8,10 @@
 // A seed decides the script of a storm, not the order in which goroutines meet it: a seed that fails may have to be run a
 // few times to fail again.
 //
+// What the broker cannot do: lose the end of a log (the position is moved beyond it instead, which looks the same), answer
+// out of order on one connection (a request is held back and delivered over another instead), and time out a static member
+// of KIP-848 that has left (it comes back). Unclean leader election and replication need several real brokers.
+//
 //	go test -race ./test/storm                  the short form
 //	PAWL_PROOF=long go test -race ./test/storm  the long form
 //	go test ./test/storm -storm.seed=7          one seed; -storm.log prints what its members logged

@@ -5,6 +5,7 @@ package storm
 import (
 	"context"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,18 +27,23 @@ const (
 // wounds are dealt to seeds in turn, so that each protocol meets each.
 var wounds = []kind{recordsDeleted, topicRecreated, noWound, logCut}
 
-// named is the words in which Pawl names a wound.
-var named = map[kind]string{
-	recordsDeleted: "the records in between have been deleted",
-	logCut:         "the log is shorter than what was read from it before",
-	topicRecreated: "the topic was deleted and made again",
+// named is the words in which Pawl names a wound. A topic made again may be met as a log that begins anew.
+var named = map[kind][]string{
+	recordsDeleted: {"the records in between have been deleted"},
+	logCut:         {"the log is shorter than what was read from it before"},
+	topicRecreated: {"the topic was deleted and made again", "lost records; the client consumed to offset"},
 }
 
 // names reports whether err names the wound of this seed. THE place that knows how Pawl halts: today Run ends.
 func (w *world) names(err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.wound != noWound && strings.Contains(err.Error(), named[w.wound])
+	wound := w.wound
+	if wound == noWound && w.fired[logTrimmed] > 0 {
+		// Who is no longer the owner, and does not know it yet, reads behind the position, and may find nothing there.
+		wound = recordsDeleted
+	}
+	return slices.ContainsFunc(named[wound], func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
 // awaitHalt waits until each member has met the wound: who ends leaves the partition to the next.
@@ -192,10 +198,10 @@ func (w *world) topicID() pawl.TopicID {
 
 // trim deletes records that are settled, as retention does: nobody has to notice, but for who still reads behind the position.
 func (w *world) trim() {
-	w.remember()
 	p := int32(w.intn(int(w.stream.partitions())))
+	next, _ := w.db.position(p) // first: what is settled while the log is read stays
+	w.remember()
 	info := w.cluster.PartitionInfo(topic, p)
-	next, _ := w.db.position(p)
 	if info == nil || next <= info.LogStartOffset || next > info.HighWatermark {
 		return
 	}
