@@ -109,7 +109,7 @@ func TestStorm(t *testing.T) {
 	case os.Getenv("PAWL_PROOF") == "long":
 		n = 320
 	default:
-		n = 64
+		n = 48
 	}
 	first := *firstSeed
 	if *oneSeed > 0 {
