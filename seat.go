@@ -96,15 +96,40 @@ func (s *seat[Tx]) halt(c Condition) {
 	if again {
 		return
 	}
-	c = s.r.tell(c)
 	s.r.work.Go(func() {
-		res := s.awaitAnswer(c)
+		if s.isFenced() {
+			return
+		}
+		res := s.awaitAnswer(s.r.tell(c))
 		if res == nil {
 			return
 		}
 		s.r.cfg.Logger.Warn("partition goes on", "partition", c.Partition.String(), "state", c.State, "to", res.To, "by", res.By, "why", res.Why)
 		s.retake(change{to: res.To, start: c.Next, answers: c.State})
 	})
+}
+
+// isFenced asks the store whether the partition is still ours: who is no longer its owner and has not heard of it reads
+// behind the position, and what it meets there is nobody's concern. It is then taken anew.
+func (s *seat[Tx]) isFenced() bool {
+	s.r.mu.Lock()
+	l := s.lane
+	s.r.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	err := l.bound.Apply(s.ctx, l.owned, &Work[Tx]{
+		Now: s.r.cfg.Now(), Run: func(context.Context, Session[Tx]) error { return nil },
+		Turn: &l.committing, Frontier: func() int64 { return l.progress.after(nil) }, Settled: func() { l.progress.settle(nil, l.owned) },
+	})
+	if !errors.Is(err, ErrFenced) {
+		return false // or it cannot be told
+	}
+	s.r.mu.Lock()
+	s.halted = false
+	s.r.mu.Unlock()
+	s.restart(l, err)
+	return true
 }
 
 const (

@@ -27,6 +27,7 @@ type assignment struct {
 
 	closed bool // written with handing and r.mu held, read with either
 	halted bool // with r.mu held: not read before it is rewound
+	lapsed bool // the intake has been told that it is lost, and it is to be renewed; of the client's callbacks alone
 }
 
 // offsets by topic and partition, the way the client wants them.
@@ -41,7 +42,14 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 		_, ok := given[topic][partition]
 		return ok
 	}))
-	starts, err := r.assign(ctx, given)
+	r.mu.Lock()
+	commits := r.commitsOf
+	r.mu.Unlock()
+	as, err := r.describe(ctx, given, commits)
+	var starts offsets
+	if err == nil {
+		starts, err = r.assign(ctx, as, (*assignment).handOverFrom)
+	}
 	switch {
 	case err == nil:
 		r.joinedGroup()
@@ -66,13 +74,9 @@ func (r *run) joinedGroup() {
 	r.letIn(first)
 }
 
-// assign makes assignments and asks the intake where to start. It returns the offsets of those that are open; on an
-// error that is not misconfigured that is none.
-func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
-	as, err := r.describe(ctx, given)
-	if err != nil {
-		return nil, err
-	}
+// assign asks the intake where to start, and opens each assignment from there. It returns the offsets of those that are
+// open; on an error that is not misconfigured that is none.
+func (r *run) assign(ctx context.Context, as []*assignment, open func(*assignment, int64)) (offsets, error) {
 	asked := make([]*pawl.Assignment, len(as))
 	for i, a := range as {
 		asked[i] = &a.Assignment
@@ -94,9 +98,7 @@ func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
 			r.lose(as)
 			return nil, err
 		}
-		a.handing.Lock()
-		a.next = start
-		a.handing.Unlock()
+		open(a, start)
 		if starts[i] == pawl.Halted {
 			r.halt(a)
 		} else if outside != nil {
@@ -109,6 +111,13 @@ func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
 		out[a.Partition.Topic][a.Partition.Index] = kgo.NewOffset().At(start).WithEpoch(-1)
 	}
 	return out, nil
+}
+
+// handOverFrom opens an assignment that the client does not read yet.
+func (a *assignment) handOverFrom(start int64) {
+	a.handing.Lock()
+	defer a.handing.Unlock()
+	a.next = start
 }
 
 // inLog looks whether the log has an offset. The client is given a start that is in the log in any case, also for a
@@ -176,7 +185,9 @@ func (r *run) lose(as []*assignment) {
 	}
 	r.close(as)
 	r.forget(as)
-	r.in.Lose(names(as))
+	if told := slices.DeleteFunc(slices.Clone(as), func(a *assignment) bool { return a.lapsed }); len(told) > 0 {
+		r.in.Lose(names(told))
+	}
 }
 
 func (r *run) register(as []*assignment) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -12,8 +13,9 @@ import (
 	"github.com/pawlhq/pawl"
 )
 
-// describe makes the assignments of partitions: it asks the cluster for the topics' ids and the bounds of the logs.
-func (r *run) describe(ctx context.Context, given offsets) ([]*assignment, error) {
+// describe makes the assignments of partitions: it asks the cluster for the topics' ids and the bounds of the logs. Nothing
+// is handed over for them before they are opened.
+func (r *run) describe(ctx context.Context, given offsets, commits groupCommits) ([]*assignment, error) {
 	ids, err := topicIDs(ctx, r.cl, given)
 	if err != nil {
 		return nil, err
@@ -22,7 +24,7 @@ func (r *run) describe(ctx context.Context, given offsets) ([]*assignment, error
 	var as []*assignment
 	for topic, partitions := range given {
 		for partition := range partitions {
-			a := &assignment{r: r, member: member}
+			a := &assignment{r: r, member: member, next: math.MaxInt64}
 			a.Partition = pawl.Partition{Topic: topic, TopicID: ids[topic], Index: partition}
 			a.Flow = a
 			as = append(as, a)
@@ -38,11 +40,9 @@ func (r *run) describe(ctx context.Context, given offsets) ([]*assignment, error
 	if err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for i, a := range as {
 		a.Start, a.End = starts[i], ends[i]
-		a.Committed, a.Metadata = r.commitsOf.find(a.Partition)
+		a.Committed, a.Metadata = commits.find(a.Partition)
 	}
 	return as, nil
 }

@@ -13,6 +13,7 @@ type rewind struct {
 	a      *assignment
 	offset int64
 	then   func()
+	opens  bool // it is where the assignment starts, not what an operator has decided: what is halted stays so
 }
 
 // Pause stops reading. At most what the poll under way has already returned is still handed over.
@@ -36,11 +37,15 @@ func (a *assignment) Resume() {
 // Rewind leaves the work to the goroutine that polls: there, between two polls, it is certain which records were read
 // before.
 func (a *assignment) Rewind(offset int64, then func()) {
-	a.r.mu.Lock()
-	defer a.r.mu.Unlock()
-	if !a.closed {
-		a.r.rewinds = append(a.r.rewinds, rewind{a, offset, then})
-		a.r.wake()
+	a.r.askRewind(rewind{a: a, offset: offset, then: then})
+}
+
+func (r *run) askRewind(w rewind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !w.a.closed {
+		r.rewinds = append(r.rewinds, w)
+		r.wake()
 	}
 }
 
@@ -85,7 +90,7 @@ func (r *run) rewind(w rewind) bool {
 	r.cl.SetOffsets(map[string]map[int32]kgo.EpochOffset{p.Topic: {p.Index: {Epoch: -1, Offset: w.offset}}})
 	w.a.next = w.offset
 	r.mu.Lock()
-	if w.a.halted { // what it was halted for is over, or is met again
+	if w.a.halted && !w.opens { // what it was halted for is over, or is met again
 		w.a.halted = false
 		r.cl.ResumeFetchPartitions(w.a.only())
 	}

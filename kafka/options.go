@@ -45,6 +45,7 @@ func (r *run) options(ctx context.Context, topics []string) []kgo.Opt {
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.OnOffsetsFetched(r.fetched),
+		kgo.OnPartitionsAssigned(r.rebalanced),
 		kgo.AdjustFetchOffsetsFn(r.assigned),
 		kgo.OnPartitionsRevoked(r.revoked),
 		kgo.OnPartitionsLost(r.lost),

@@ -1,11 +1,15 @@
 package kafka
 
 import (
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/pawlhq/pawl"
 )
@@ -49,6 +53,36 @@ func TestRecordsOfARecreatedTopicAreNotTaken(t *testing.T) {
 	}
 	if got := in.offsets(0); len(got) > 0 {
 		t.Errorf("taken %v", got)
+	}
+}
+
+// A broker that hung up on a new connection, just after it had become the leader, ended Run.
+func TestABrokerThatHangsUpAtOnceIsAskedAgain(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.SeedTopics(1, topic))
+	check(t, err)
+	t.Cleanup(c.Close)
+	b := &broker{addrs: c.ListenAddrs(), topic: topic, group: group}
+	cl := b.client(t)
+	check(t, c.MoveTopicPartition(topic, 0, c.CoordinatorFor(group)))
+	b.produce(t, cl, 0, 5)
+	in := newIntake()
+	m := b.start(t, b.source(), in)
+	in.waitTaken(t, 0, 5)
+
+	var hungUp atomic.Int32
+	c.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		// The first time on a connection that has had answers; the second on a new one.
+		if c.KeepControl(); hungUp.Add(1) == 2 {
+			c.DropControl()
+		}
+		return nil, errors.New("hang up"), true
+	})
+	check(t, c.MoveTopicPartition(topic, 0, 1-c.CoordinatorFor(group))) // it has no other work, so that connections to it stay new
+	b.produce(t, cl, 0, 5)
+	in.wait(t, "more records, or the end", func() bool { return len(in.offsets(0)) == 10 || len(m.done) > 0 })
+	check(t, m.end(t))
+	if hungUp.Load() < 2 {
+		t.Error("the broker did not hang up: the test proves nothing")
 	}
 }
 

@@ -170,6 +170,8 @@ type run struct {
 	joined chan struct{}      // closed when cl is set: callbacks may come before
 	stop   context.CancelFunc // ends the poll loop
 
+	reading context.Context // ends when the poll loop is to end; set before cl
+
 	// commits is held for reading while a commit is under way, and for writing to end assignments: when an assignment has
 	// ended, no commit for it is on its way any more.
 	commits sync.RWMutex
@@ -199,6 +201,7 @@ const leaveTimeout = 5 * time.Second
 func (r *run) run(ctx context.Context, topics []string) error {
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
+	r.reading = ctx
 
 	// The client outlives ctx: when ctx ends, what was settled is committed and the group is left. abandon bounds that.
 	clientCtx, abandon := context.WithCancel(context.WithoutCancel(ctx))

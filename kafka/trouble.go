@@ -20,6 +20,9 @@ var errRejoin = errors.New("the topic was deleted and made again")
 // this membership.
 func (r *run) judge(ctx context.Context, topic string, partition int32, err error) error {
 	session, ofGroup := errors.AsType[*kgo.ErrGroupSession](err)
+	// A connection that closes before its first answer may mean that a login is expected, and then the group could not have
+	// been joined. Where a partition is being read it means a broker that goes away, and the client asks again.
+	_, hungUp := errors.AsType[*kgo.ErrFirstReadEOF](err)
 	switch {
 	case topic == "" && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		return nil // of the poll itself
@@ -42,7 +45,7 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 	case errors.Is(err, kerr.UnknownTopicID):
 		return nil // the watch finds out
 
-	case kerr.IsRetriable(err):
+	case hungUp, kerr.IsRetriable(err):
 		name := fmt.Sprintf("%s/%d", topic, partition)
 		r.cfg.Logger.Warn("partition is not readable at the moment", "partition", name, "error", err)
 		return nil

@@ -60,6 +60,17 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
 	{"revoke waits for work in flight", "intake.go", `	r.drain(ended)
 `, ``, ".", "TestStoppingLetsTheBatchInFlightCommit"},
+	{"what is kept under another member id is assigned anew", "kafka/options.go", `		kgo.OnPartitionsAssigned(r.rebalanced),
+`, ``, "./kafka", "TestWhatIsKeptUnderAnotherMemberIDIsAssignedAnew"},
+	{"what is assigned anew is read anew", "kafka/renew.go", `a.Rewind(start, nil)`, `a.handOverFrom(start)`, "./kafka", "TestWhatIsKeptUnderAnotherMemberIDIsAssignedAnew"},
+	{"a broker that hangs up is asked again", "kafka/poll.go", `case hungUp, kerr`, `case hungUp && false, kerr`, "./kafka", "TestABrokerThatHangsUpAtOnceIsAskedAgain"},
+	{"storm: offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, "./test/storm", "TestStorm"},
+	{"storm: reading starts where the store says", "intake.go", `starts[i] = l.owned.Next`, `starts[i] = l.owned.Next + 1`, "./test/storm", "TestStorm"},
+	{"storm: nothing is reset in silence", "kafka/options.go", `kgo.ConsumeResetOffset(kgo.NoResetOffset())`, `kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())`, "./test/storm", "TestStorm"},
+	{"storm: the fence", "test/storm/store_test.go", `case r.epoch > o.Epoch:`, `case false:`, "./test/storm", "TestStorm"},
+	{"storm: revoke waits for work in flight", "intake.go", `	r.drain(ended)
+`, ``, "./test/storm", "TestStorm"},
+	{"storm: a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, "./test/storm", "TestStorm"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
 	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
 	{"a secret is shown by name", "secret/secret.go", `return Ref{redacted, func(`, `return Ref{value, func(`, "./secret", "TestASecretIsNotPrinted"},

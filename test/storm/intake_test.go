@@ -1,0 +1,143 @@
+//go:build synctests
+
+package storm
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/kafka"
+)
+
+// source is the Kafka source, with a witness between it and the runner: what each owes the other is looked at.
+type source struct {
+	*kafka.Source
+	m *member
+}
+
+// Run implements pawl.Source.
+func (s *source) Run(ctx context.Context, topics []string, in pawl.Intake) error {
+	return s.Source.Run(ctx, topics, &witness{Intake: in, m: s.m, next: map[pawl.Partition]int64{}})
+}
+
+type witness struct {
+	pawl.Intake
+	m *member
+
+	mu   sync.Mutex
+	next map[pawl.Partition]int64 // of what is assigned
+}
+
+// Assign implements pawl.Intake.
+func (w *witness) Assign(ctx context.Context, as []*pawl.Assignment) ([]int64, error) {
+	starts, err := w.Intake.Assign(ctx, as)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, a := range as {
+		if _, is := w.next[a.Partition]; is {
+			w.m.w.breach("%s: %s is assigned twice", w.m.name, a.Partition)
+		}
+		w.next[a.Partition] = -1
+		if err == nil {
+			w.next[a.Partition] = starts[i]
+			a.Flow = &flow{a.Flow, w, a.Partition}
+		}
+	}
+	return starts, err
+}
+
+// Take implements pawl.Intake.
+func (w *witness) Take(p pawl.Partition, records []pawl.Record) {
+	w.mu.Lock()
+	next, is := w.next[p]
+	for _, r := range records {
+		if !is || next < 0 || r.Offset < next {
+			w.m.w.breach("%s: %s@%d is handed over, assigned %t, next %d", w.m.name, p, r.Offset, is, next)
+		}
+		next = r.Offset + 1
+	}
+	if is {
+		w.next[p] = next
+	}
+	w.mu.Unlock()
+	w.Intake.Take(p, records)
+}
+
+// Revoke implements pawl.Intake.
+func (w *witness) Revoke(ctx context.Context, ps []pawl.Partition) {
+	w.ends(ps)
+	w.Intake.Revoke(ctx, ps)
+	w.ended("given back", ps)
+}
+
+// Lose implements pawl.Intake.
+func (w *witness) Lose(ps []pawl.Partition) {
+	w.ends(ps)
+	w.Intake.Lose(ps)
+	w.ended("lost", ps)
+}
+
+func (w *witness) ends(ps []pawl.Partition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range ps {
+		delete(w.next, p)
+	}
+}
+
+// ended: work in flight for them is done or abandoned.
+func (w *witness) ended(how string, ps []pawl.Partition) {
+	for _, p := range ps {
+		if w.m.working(p) {
+			w.m.w.breach("%s: %s was %s, and a transaction for it goes on", w.m.name, p, how)
+		}
+	}
+}
+
+// flow lets the witness know of rewinds.
+type flow struct {
+	pawl.Flow
+	w *witness
+	p pawl.Partition
+}
+
+// Rewind implements pawl.Flow. The border may be a while away: what was read before is handed over until then.
+func (f *flow) Rewind(offset int64, then func()) {
+	rewind := func() {
+		f.Flow.Rewind(offset, func() {
+			f.w.mu.Lock()
+			f.w.next[f.p] = offset
+			f.w.mu.Unlock()
+			then()
+		})
+	}
+	if f.w.m.w.chance(rewindLate, 2) {
+		time.AfterFunc(f.w.m.w.between(time.Millisecond, 3*time.Second), rewind)
+		return
+	}
+	rewind()
+}
+
+// begin notes a transaction of this member.
+func (m *member) begin(ctx context.Context, p pawl.Partition) (end func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.txns[p] = ctx
+	return func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.txns[p] == ctx {
+			delete(m.txns, p)
+		}
+	}
+}
+
+// working reports whether a transaction for p is under way that nobody has cancelled.
+func (m *member) working(p pawl.Partition) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx := m.txns[p]
+	return ctx != nil && ctx.Err() == nil
+}

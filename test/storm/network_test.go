@@ -1,0 +1,240 @@
+//go:build synctests
+
+package storm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// link is a member's network. It stands between the client and the broker, knows requests from answers, and can hold
+// them, cut them off or deliver them late.
+type link struct {
+	w     *world
+	flaky bool // it is a member's, and not the producer's
+
+	mu     sync.Mutex
+	dead   bool
+	frozen chan struct{} // closed when it goes on; nil if it is not frozen
+	wires  map[*wire]bool
+}
+
+func newLink(w *world) *link { return &link{w: w, wires: map[*wire]bool{}} }
+
+// wait waits while the link is frozen, and reports whether it was.
+func (l *link) wait(ctx context.Context) (was bool) {
+	for {
+		l.mu.Lock()
+		frozen := l.frozen
+		l.mu.Unlock()
+		if frozen == nil {
+			return was
+		}
+		was = true
+		select {
+		case <-frozen:
+		case <-ctx.Done():
+			return was
+		}
+	}
+}
+
+func (l *link) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.frozen == nil {
+		l.frozen = make(chan struct{})
+	}
+}
+
+func (l *link) thaw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.frozen != nil {
+		close(l.frozen)
+		l.frozen = nil
+	}
+}
+
+// cut closes every connection. With dead, no new ones are made.
+func (l *link) cut(dead bool) int {
+	l.mu.Lock()
+	l.dead = l.dead || dead
+	var all []*wire
+	for c := range l.wires {
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		c.close()
+	}
+	return len(all)
+}
+
+func (l *link) isDead() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dead
+}
+
+func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.wait(ctx)
+	if l.isDead() {
+		return nil, errors.New("the network is gone")
+	}
+	broker, err := l.w.net.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	near, far := net.Pipe()
+	c := &wire{link: l, client: far, broker: broker, fates: map[int32]fate{}}
+	l.mu.Lock()
+	l.wires[c] = true
+	l.mu.Unlock()
+	go c.requests()
+	go c.answers()
+	return near, nil
+}
+
+// loses reports whether the connection breaks with a request of this kind on its way.
+func (l *link) loses(key kmsg.Key) bool {
+	switch key {
+	case kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.OffsetFetch, kmsg.FindCoordinator:
+		return l.flaky && l.w.chance(requestLost, 8)
+	case kmsg.Fetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat:
+		return l.flaky && l.w.chance(requestLost, 150)
+	}
+	return false
+}
+
+// wire is one connection, with a frame of the protocol as its unit.
+type wire struct {
+	link           *link
+	client, broker net.Conn
+
+	mu    sync.Mutex
+	fates map[int32]fate // of commits under way, by correlation id
+	late  bool           // what was held is still to be delivered: the broker's side stays open
+}
+
+// fate is what becomes of an offset commit.
+type fate struct {
+	kind kind
+	wait time.Duration
+}
+
+func (c *wire) close() {
+	c.link.mu.Lock()
+	delete(c.link.wires, c)
+	c.link.mu.Unlock()
+	c.client.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.late {
+		c.broker.Close()
+	}
+}
+
+func frame(from io.Reader) ([]byte, error) {
+	b := make([]byte, 4)
+	if _, err := io.ReadFull(from, b); err != nil {
+		return nil, err
+	}
+	b = append(b, make([]byte, binary.BigEndian.Uint32(b))...)
+	_, err := io.ReadFull(from, b[4:])
+	return b, err
+}
+
+func (c *wire) requests() {
+	defer c.close()
+	for {
+		b, err := frame(c.client)
+		if err != nil || len(b) < 12 {
+			return
+		}
+		frozen := c.link.wait(context.Background())
+		key := kmsg.Key(binary.BigEndian.Uint16(b[4:]))
+		if c.link.loses(key) {
+			return
+		}
+		if key == kmsg.OffsetCommit {
+			if frozen { // a process that is stopped sends nothing
+				return
+			}
+			switch f := c.link.w.fateOfCommit(); f.kind {
+			case commitCutBefore:
+				c.link.w.count(f.kind)
+				return
+			case commitLate:
+				c.deliverLate(b, f.wait)
+				return
+			case commitCutAfter, commitDelayed:
+				c.mu.Lock()
+				c.fates[int32(binary.BigEndian.Uint32(b[8:]))] = f
+				c.mu.Unlock()
+			}
+		}
+		if _, err := c.broker.Write(b); err != nil {
+			return
+		}
+	}
+}
+
+// deliverLate cuts the client off, which then tries again on another connection, and gives the broker the request later:
+// it was on its way all the time.
+func (c *wire) deliverLate(b []byte, wait time.Duration) {
+	c.mu.Lock()
+	c.late = true
+	c.mu.Unlock()
+	c.client.Close()
+	time.Sleep(wait)
+	if _, err := c.broker.Write(b); err == nil {
+		c.link.w.count(commitLate)
+		c.link.w.mu.Lock()
+		c.link.w.lateAt = time.Now()
+		c.link.w.mu.Unlock()
+		time.Sleep(time.Second) // for the broker to read all of it, and to answer nobody
+	}
+	c.mu.Lock()
+	c.late = false
+	c.mu.Unlock()
+}
+
+func (c *wire) answers() {
+	for {
+		b, err := frame(c.broker)
+		if err != nil || len(b) < 8 {
+			c.close()
+			return
+		}
+		corr := int32(binary.BigEndian.Uint32(b[4:]))
+		c.mu.Lock()
+		f := c.fates[corr]
+		delete(c.fates, corr)
+		c.mu.Unlock()
+		// A request takes time, or a client that tries again at once would do so for ever: in fake time nothing else gets its turn.
+		time.Sleep(50*time.Microsecond + rand.N(2*time.Millisecond))
+		switch f.kind {
+		case commitCutAfter:
+			c.link.w.count(f.kind)
+			c.close()
+			return
+		case commitDelayed:
+			c.link.w.count(f.kind)
+			time.Sleep(f.wait)
+		}
+		c.link.wait(context.Background())
+		if _, err := c.client.Write(b); err != nil {
+			c.close()
+			return
+		}
+	}
+}

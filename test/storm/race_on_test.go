@@ -1,0 +1,5 @@
+//go:build !synctests && race
+
+package storm
+
+const raceEnabled = true
