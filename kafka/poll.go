@@ -120,7 +120,7 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 		return nil // of the poll itself
 
 	case ofGroup && permanent(session.Err):
-		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err}
+		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err, Hint: joinHint(session.Err)}
 
 	case ofGroup:
 		return nil // the client has logged it, and joins again
