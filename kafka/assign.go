@@ -17,8 +17,7 @@ import (
 // pawl.Assignment that the intake sees.
 type assignment struct {
 	pawl.Assignment
-	r      *run
-	member string // the member id that it was made for
+	r *run
 
 	// handing is held while records are handed over, so that a Take is over before the assignment is closed. It is taken
 	// before any lock of the intake, and never by the flow: the intake may pause or rewind from inside Take.
@@ -26,6 +25,8 @@ type assignment struct {
 	next    int64 // the next record to hand over is at or after this offset
 
 	closed bool // written with handing and r.mu held, read with either
+
+	member string // the member id under which the group has given it to us; with r.mu held
 }
 
 // offsets by topic and partition, the way the client wants them.
@@ -131,6 +132,21 @@ func outsideLog(p pawl.Partition, position, start, end int64) error {
 	}
 }
 
+// begun is called by the client whenever it has joined the group, after it has given back what it does not have any more:
+// what is left is ours under the id of now. If we were expelled since, and nobody else wanted them, nothing else says so. Others
+// may have had them in between: then the store's fence tells, with the next record, and what is committed before that may
+// be behind what they committed.
+func (r *run) begun(_ context.Context, cl *kgo.Client, _ map[string][]int32) {
+	member, _ := cl.GroupMetadata()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, partitions := range r.live {
+		for _, a := range partitions {
+			a.member = member
+		}
+	}
+}
+
 // revoked is called by the client when partitions are to be given back: some of them, at the end of Run all, and often
 // none.
 func (r *run) revoked(ctx context.Context, cl *kgo.Client, partitions map[string][]int32) {
@@ -140,6 +156,7 @@ func (r *run) revoked(ctx context.Context, cl *kgo.Client, partitions map[string
 	}
 	member, _ := cl.GroupMetadata()
 	var own, foreign []*assignment
+	r.mu.Lock()
 	for _, a := range as {
 		if a.member == member {
 			own = append(own, a)
@@ -147,6 +164,7 @@ func (r *run) revoked(ctx context.Context, cl *kgo.Client, partitions map[string
 			foreign = append(foreign, a)
 		}
 	}
+	r.mu.Unlock()
 	r.lose(foreign)
 	if len(own) == 0 {
 		return

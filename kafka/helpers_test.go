@@ -49,6 +49,7 @@ func (b *broker) real(t *testing.T) bool {
 // eachBalance runs body as each does, with every way to balance.
 func eachBalance(t *testing.T, partitions int, body func(t *testing.T, b *broker)) {
 	t.Helper()
+	t.Parallel()
 	for balance, name := range []string{Cooperative: "cooperative", Eager: "eager", BrokerSide: "broker-side"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -144,6 +145,7 @@ type intake struct {
 
 	onAssign func(ctx context.Context, as []*pawl.Assignment) error
 	onTake   func(a *pawl.Assignment, records []pawl.Record)
+	onRevoke func(ctx context.Context)
 
 	mu      sync.Mutex
 	live    map[int32]*pawl.Assignment
@@ -207,6 +209,9 @@ func (in *intake) Take(p pawl.Partition, records []pawl.Record) {
 }
 
 func (in *intake) Revoke(ctx context.Context, ps []pawl.Partition) {
+	if in.onRevoke != nil {
+		in.onRevoke(ctx)
+	}
 	if in.src != nil {
 		if err := in.src.Commit(ctx, in.commits(ps)); err != nil {
 			in.mu.Lock()

@@ -50,6 +50,7 @@ func (r *run) options(ctx context.Context, topics []string) []kgo.Opt {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.OnOffsetsFetched(r.fetched),
 		kgo.AdjustFetchOffsetsFn(r.assigned),
+		kgo.OnPartitionsAssigned(r.begun),
 		kgo.OnPartitionsRevoked(r.revoked),
 		kgo.OnPartitionsLost(r.lost),
 	)

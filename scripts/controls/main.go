@@ -60,6 +60,11 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
 	{"revoke waits for work in flight", "intake.go", `	r.drain(ended)
 `, ``, ".", "TestStoppingLetsTheBatchInFlightCommit"},
+	{"a commit under another member id is taken out", "kafka/commit.go", `if c.member != req.MemberID {`, `if false {`, "./kafka", "TestAMemberThatWasExpelledAndIsBackOverwritesNobody/cooperative/embedded"},
+	{"what an expelled member had is lost to it", "kafka/assign.go", `if a.member == member {`, `if a.member == member || true {`, "./kafka", "TestAMemberThatWasExpelledAndIsBackOverwritesNobody/cooperative/embedded"},
+	{"what a member keeps is its own under a new id", "kafka/assign.go", `			a.member = member
+`, `			_, _ = a, member
+`, "./kafka", "TestAMemberThatWasExpelledAndKeepsItsPartitionsCommitsAgain/embedded"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
 	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
 }
