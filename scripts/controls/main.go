@@ -65,6 +65,10 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"what a member keeps is its own under a new id", "kafka/assign.go", `			a.member = member
 `, `			_, _ = a, member
 `, "./kafka", "TestAMemberThatWasExpelledAndKeepsItsPartitionsCommitsAgain/embedded"},
+	{"progress moves past transaction markers", "kafka/options.go", `		kgo.KeepControlRecords(),
+`, ``, "./test", "TestALogThatEndsInTransactionMarkersIsReadToItsEnd/embedded"},
+	{"new partitions are looked for", "kafka/options.go", `		kgo.MetadataMaxAge(3 * time.Second),
+`, ``, "./test", "TestPartitionsAddedWhileRunningAreReadFromTheirBeginning/embedded"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
 	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
 }
