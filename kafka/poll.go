@@ -144,6 +144,8 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 	hint := ""
 	if errors.Is(err, kerr.UnknownTopicID) {
 		hint = recreatedHint
+	} else if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
+		hint = tooLargeHint(large)
 	}
 	return &pawl.Error{Op: fmt.Sprintf("read %s/%d", topic, partition), Class: pawl.Misconfigured, Err: err, Hint: hint}
 }
@@ -164,6 +166,12 @@ func (r *run) outOfRange(ctx context.Context, a *assignment) error {
 	next := a.next
 	a.handing.Unlock()
 	return outsideLog(a.Partition, next, starts[0], ends[0])
+}
+
+// tooLargeHint is for a batch that would decompress to more than there is memory for: by mistake, or to do harm.
+func tooLargeHint(e *kgo.ErrDecompressTooLarge) string {
+	return fmt.Sprintf("the records from %d to %d were not read: give the client a larger kgo.MaxDecompressBatchBytes if there is memory for them, "+
+		"or pass them over, by setting the group's offset to %d and accepting that with pawl.ResetAccept", e.Offset, e.NextOffset-1, e.NextOffset)
 }
 
 const recreatedHint = "the topic was deleted and made again: its offsets start over, and the position is of the old one"
