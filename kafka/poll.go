@@ -141,13 +141,7 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 			return err
 		}
 	}
-	hint := ""
-	if errors.Is(err, kerr.UnknownTopicID) {
-		hint = recreatedHint
-	} else if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok {
-		hint = tooLargeHint(large)
-	}
-	return &pawl.Error{Op: fmt.Sprintf("read %s/%d", topic, partition), Class: pawl.Misconfigured, Err: err, Hint: hint}
+	return &pawl.Error{Op: fmt.Sprintf("read %s/%d", topic, partition), Class: pawl.Misconfigured, Err: err, Hint: readHint(err)}
 }
 
 // outOfRange finds out what the log has, for the sake of the message. It returns nil if it cannot.
@@ -168,12 +162,6 @@ func (r *run) outOfRange(ctx context.Context, a *assignment) error {
 	return outsideLog(a.Partition, next, starts[0], ends[0])
 }
 
-// tooLargeHint is for a batch that would decompress to more than there is memory for: by mistake, or to do harm.
-func tooLargeHint(e *kgo.ErrDecompressTooLarge) string {
-	return fmt.Sprintf("the records from %d to %d were not read: give the client a larger kgo.MaxDecompressBatchBytes if there is memory for them, "+
-		"or pass them over, by setting the group's offset to %d and accepting that with pawl.ResetAccept", e.Offset, e.NextOffset-1, e.NextOffset)
-}
-
 const recreatedHint = "the topic was deleted and made again: its offsets start over, and the position is of the old one"
 
 func recreated(p pawl.Partition, id pawl.TopicID) error {
@@ -181,6 +169,24 @@ func recreated(p pawl.Partition, id pawl.TopicID) error {
 		Op: "read " + p.String(), Class: pawl.Misconfigured,
 		Err: fmt.Errorf("the topic's id was %s and is %s", p.TopicID, id), Hint: recreatedHint,
 	}
+}
+
+// readHint says what to do about an error of a partition that does not pass by itself.
+func readHint(err error) string {
+	if errors.Is(err, kerr.UnknownTopicID) {
+		return recreatedHint
+	}
+	if large, ok := errors.AsType[*kgo.ErrDecompressTooLarge](err); ok { // by mistake, or to do harm
+		return fmt.Sprintf("the records from %d to %d were not read: give the client a larger kgo.MaxDecompressBatchBytes if there is memory for them, "+
+			"or pass them over, by setting the group's offset to %d and accepting that with pawl.ResetAccept",
+			large.Offset, large.NextOffset-1, large.NextOffset)
+	}
+	if loss, ok := errors.AsType[*kgo.ErrDataLoss](err); ok { // the client has moved its own position, and so it must not read on
+		return fmt.Sprintf("a replica without them was elected leader: the records from %d to %d were read here, and the log does not have them any more; "+
+			"others will take their places: to read those, set the group's offset to %d and accept that with pawl.ResetAccept",
+			loss.ResetTo, loss.ConsumedTo-1, loss.ResetTo)
+	}
+	return ""
 }
 
 // permanent reports whether joining again would fail the same way.
