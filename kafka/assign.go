@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // assignment is one ownership of a partition; see the package comment for its states. It is the flow of the
@@ -41,7 +44,7 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 		_, ok := given[topic][partition]
 		return ok
 	}))
-	starts, err := r.assign(ctx, given)
+	starts, err := r.assign(ctx, given, r.readFrom)
 	switch {
 	case err == nil:
 		return starts, nil
@@ -57,15 +60,16 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 	return nil, fmt.Errorf("assign partitions: %w", err) // asked again soon
 }
 
-// assign makes assignments and asks the intake where to start. It returns the offsets of those that are open; on an
-// error that is not misconfigured that is none.
-func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
+// assign makes assignments, asks the intake where to start, and lets each begin there. It returns the offsets of those that
+// are open; on an error that is not misconfigured that is none.
+func (r *run) assign(ctx context.Context, given offsets, begin func(*assignment, int64)) (offsets, error) {
 	as, err := r.describe(ctx, given)
 	if err != nil {
 		return nil, err
 	}
 	asked := make([]*pawl.Assignment, len(as))
 	for i, a := range as {
+		a.next = math.MaxInt64 // nothing is handed over before it has begun
 		asked[i] = &a.Assignment
 	}
 	r.register(as) // now, because the intake may use the flow before it answers
@@ -90,9 +94,7 @@ func (r *run) assign(ctx context.Context, given offsets) (offsets, error) {
 			r.lose(as)
 			return nil, err
 		}
-		a.handing.Lock()
-		a.next = starts[i]
-		a.handing.Unlock()
+		begin(a, starts[i])
 		if out[a.Partition.Topic] == nil {
 			out[a.Partition.Topic] = make(map[int32]kgo.Offset)
 		}
@@ -132,19 +134,67 @@ func outsideLog(p pawl.Partition, position, start, end int64) error {
 	}
 }
 
-// begun is called by the client whenever it has joined the group, after it has given back what it does not have any more:
-// what is left is ours under the id of now. If we were expelled since, and nobody else wanted them, nothing else says so. Others
-// may have had them in between: then the store's fence tells, with the next record, and what is committed before that may
-// be behind what they committed.
-func (r *run) begun(_ context.Context, cl *kgo.Client, _ map[string][]int32) {
+// begun is called by the client whenever it has joined the group, after it has given back what it does not have any more. What
+// is left from a membership that is over is ours again, under the id of now, and nothing else says so. Others may have had
+// it in between: it starts over, as another assignment, from where the store is.
+func (r *run) begun(ctx context.Context, cl *kgo.Client, _ map[string][]int32) {
+	<-r.joined
 	member, _ := cl.GroupMetadata()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, partitions := range r.live {
-		for _, a := range partitions {
-			a.member = member
+	r.commitsOf = nil // of another time
+	given := make(offsets)
+	var kept []*assignment
+	for topic, partitions := range r.live {
+		for partition, a := range partitions {
+			if a.member == member {
+				continue
+			}
+			kept = append(kept, a)
+			if given[topic] == nil {
+				given[topic] = make(map[int32]kgo.Offset)
+			}
+			given[topic][partition] = kgo.Offset{}
 		}
 	}
+	r.mu.Unlock()
+	if len(kept) == 0 {
+		return
+	}
+	sortByName(kept)
+	r.lose(kept)
+	for n := 1; ; n++ { // nobody asks again, unlike for what is newly assigned
+		_, err := r.assign(ctx, given, r.rewindTo)
+		if err == nil {
+			return
+		}
+		if isMisconfigured(err) {
+			r.fail(err)
+			return
+		}
+		r.cfg.Logger.Warn("partitions that were kept are not assigned yet", "error", err)
+		select {
+		case <-r.ended:
+			return
+		case <-ctx.Done():
+			return
+		case <-time.After(retry.Delay(n)):
+		}
+	}
+}
+
+// rewindTo lets an assignment begin at start although the client is reading its partition already, somewhere else.
+func (r *run) rewindTo(a *assignment, start int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rewinds = append([]rewind{{a: a, offset: start}}, r.rewinds...)
+	r.wake()
+}
+
+// readFrom lets an assignment begin at start, where the client will begin to read.
+func (r *run) readFrom(a *assignment, start int64) {
+	a.handing.Lock()
+	defer a.handing.Unlock()
+	a.next = start
 }
 
 // revoked is called by the client when partitions are to be given back: some of them, at the end of Run all, and often

@@ -24,8 +24,8 @@
 // Kafka checks that a commit comes from a current member, not that the member owns the partition. So the check is here:
 // a commit counts only for an assignment that has not ended, and only under the member id that the assignment was made
 // for. A member that was expelled and let in again under a new id is told of the partitions it had as if it were giving
-// them back in good order: they are treated as lost, and nothing is committed for them. What the group leaves it, it has
-// under the new id, and nobody says so but the beginning of the session.
+// them back in good order: they are treated as lost, and nothing is committed for them. What the group leaves it
+// is not named by any callback: it is found at the beginning of the session, and starts over as another assignment.
 //
 // # Where reading starts
 //

@@ -166,6 +166,7 @@ type run struct {
 	cl     *kgo.Client
 	joined chan struct{}      // closed when cl is set: callbacks may come before
 	stop   context.CancelFunc // ends the poll loop
+	ended  <-chan struct{}    // closed when the poll loop is to end
 
 	// commits is held for reading while a commit is under way, and for writing to end assignments: when an assignment has
 	// ended, no commit for it is on its way any more.
@@ -194,6 +195,7 @@ const leaveTimeout = 5 * time.Second
 func (r *run) run(ctx context.Context, topics []string) error {
 	ctx, r.stop = context.WithCancel(ctx)
 	defer r.stop()
+	r.ended = ctx.Done()
 
 	// The client outlives ctx: when ctx ends, what was settled is committed and the group is left. abandon bounds that.
 	clientCtx, abandon := context.WithCancel(context.WithoutCancel(ctx))
