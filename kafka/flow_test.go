@@ -42,7 +42,7 @@ func TestPauseStopsAndResumeGoesOnWithoutLoss(t *testing.T) {
 }
 
 func TestAPauseEndsWithItsAssignment(t *testing.T) {
-	each(t, 2, func(t *testing.T, b *broker) {
+	eachBalance(t, 2, func(t *testing.T, b *broker) {
 		cl := b.client(t)
 		one, two := newIntake(), newIntake()
 		two.store = one.store

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ const (
 type broker struct {
 	addrs        []string
 	topic, group string
+	balance      Balance
 }
 
 // each runs body on an embedded broker and on the real one.
@@ -37,6 +39,26 @@ func each(t *testing.T, partitions int, body func(t *testing.T, b *broker)) {
 	kafkatest.Each(t, func(t *testing.T, addrs []string) {
 		body(t, &broker{addrs: addrs, topic: kafkatest.Topic(t, addrs, partitions), group: kafkatest.Group(t)})
 	})
+}
+
+// real reports whether the test is on the real broker, where the two differ.
+func (b *broker) real(t *testing.T) bool {
+	return strings.HasSuffix(t.Name(), "/real")
+}
+
+// eachBalance runs body as each does, with every way to balance.
+func eachBalance(t *testing.T, partitions int, body func(t *testing.T, b *broker)) {
+	t.Helper()
+	t.Parallel()
+	for balance, name := range []string{Cooperative: "cooperative", Eager: "eager", BrokerSide: "broker-side"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			each(t, partitions, func(t *testing.T, b *broker) {
+				b.balance = Balance(balance)
+				body(t, b)
+			})
+		})
+	}
 }
 
 func check(t *testing.T, err error) {
@@ -69,6 +91,35 @@ func (b *broker) committed(t *testing.T, cl *kgo.Client, partition int32) (offse
 	return o.At, o.Metadata
 }
 
+// members are those of the group, as the broker sees it: instance ids where there are any.
+func (b *broker) members(t *testing.T, cl *kgo.Client) []string {
+	t.Helper()
+	var found []string
+	add := func(id string, instance *string) {
+		if instance != nil {
+			id = *instance
+		}
+		found = append(found, id)
+	}
+	if b.balance == BrokerSide {
+		groups, err := kadm.NewClient(cl).DescribeConsumerGroups(t.Context(), b.group)
+		check(t, err)
+		check(t, groups[b.group].Err)
+		for _, m := range groups[b.group].Members {
+			add(m.MemberID, m.InstanceID)
+		}
+	} else {
+		groups, err := kadm.NewClient(cl).DescribeGroups(t.Context(), b.group)
+		check(t, err)
+		check(t, groups[b.group].Err)
+		for _, m := range groups[b.group].Members {
+			add(m.MemberID, m.InstanceID)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
 // positions is a store of next offsets. Members may share one, and then also hear of each other's changes.
 type positions struct {
 	mu      sync.Mutex
@@ -94,6 +145,7 @@ type intake struct {
 
 	onAssign func(ctx context.Context, as []*pawl.Assignment) error
 	onTake   func(a *pawl.Assignment, records []pawl.Record)
+	onRevoke func(ctx context.Context)
 
 	mu      sync.Mutex
 	live    map[int32]*pawl.Assignment
@@ -159,6 +211,9 @@ func (in *intake) Take(p pawl.Partition, records []pawl.Record) {
 }
 
 func (in *intake) Revoke(ctx context.Context, ps []pawl.Partition) {
+	if in.onRevoke != nil {
+		in.onRevoke(ctx)
+	}
 	if in.src != nil {
 		if err := in.src.Commit(ctx, in.commits(ps)); err != nil {
 			in.mu.Lock()
@@ -302,9 +357,13 @@ type member struct {
 	done chan error
 }
 
-func (b *broker) source(opts ...kgo.Opt) *Source {
+func (b *broker) source(opts ...kgo.Opt) *Source { return b.instance("", opts...) }
+
+// instance is a source that is a static member, if id is not empty.
+func (b *broker) instance(id string, opts ...kgo.Opt) *Source {
 	return New(Config{
-		Brokers: b.addrs, Group: b.group, Logger: slog.New(slog.DiscardHandler),
+		Instance: id,
+		Brokers:  b.addrs, Group: b.group, Balance: b.balance, Logger: slog.New(slog.DiscardHandler),
 		Options: append([]kgo.Opt{
 			kgo.HeartbeatInterval(50 * time.Millisecond), kgo.FetchMaxWait(50 * time.Millisecond),
 			kgo.RebalanceTimeout(15 * time.Second), kgo.MetadataMinAge(50 * time.Millisecond),

@@ -32,7 +32,10 @@ func (c *Config) defaults() []kgo.Opt {
 
 // options are those of the client that reads. Pawl's own come last: nothing overrides them.
 func (r *run) options(ctx context.Context, topics []string) []kgo.Opt {
-	opts := slices.Concat(r.cfg.defaults(), r.cfg.Options, r.cfg.secure())
+	opts := slices.Concat(r.cfg.defaults(), r.cfg.Options, r.cfg.secure(), r.cfg.Balance.options())
+	if r.cfg.Instance != "" {
+		opts = append(opts, kgo.InstanceID(r.cfg.Instance))
+	}
 	return append(opts,
 		kgo.SeedBrokers(r.cfg.Brokers...),
 		kgo.WithContext(ctx),
@@ -64,6 +67,9 @@ type reservedOption struct {
 var reserved = []reservedOption{
 	{"SeedBrokers", kgo.SeedBrokers, "use Config.Brokers"},
 	{"ConsumerGroup", kgo.ConsumerGroup, "use Config.Group"},
+	{"Balancers", kgo.Balancers, "use Config.Balance"},
+	{"ServerSideBalancer", kgo.ServerSideBalancer, "use Config.Balance"},
+	{"InstanceID", kgo.InstanceID, "use Config.Instance"},
 	{"ShareGroup", kgo.ShareGroup, "share groups keep no order and no positions"},
 	{"ConsumeTopics", kgo.ConsumeTopics, "the routes say which topics are read"},
 	{"ConsumeRegex", kgo.ConsumeRegex, "the routes say which topics are read"},
@@ -118,6 +124,8 @@ func (s *Source) plainClient(ctx context.Context) (*kgo.Client, error) {
 	if s.cfg.Group == "" {
 		errs = append(errs, errors.New("Config.Group is empty: it names who shares the partitions and has no default"))
 	}
+	errs = append(errs, s.cfg.membership()...)
+	base = append(base, kgo.Balancers(unset{kgo.CooperativeStickyBalancer()}))
 	cl, refused, err := probe(reserved, base, s.cfg.Options)
 	made := cl
 	if err != nil {

@@ -19,6 +19,9 @@ func TestReservedOptionsAreRefusedByName(t *testing.T) {
 	options := map[string]kgo.Opt{
 		"SeedBrokers":        kgo.SeedBrokers("elsewhere:9092"),
 		"ConsumerGroup":      kgo.ConsumerGroup("other"),
+		"Balancers":          kgo.Balancers(kgo.CooperativeStickyBalancer()), // the client's default, and named all the same
+		"ServerSideBalancer": kgo.ServerSideBalancer(),
+		"InstanceID":         kgo.InstanceID("one"),
 		"ShareGroup":         kgo.ShareGroup("other"),
 		"ConsumeTopics":      kgo.ConsumeTopics("t"),
 		"ConsumeRegex":       kgo.ConsumeRegex(),
@@ -72,10 +75,10 @@ func TestReservedOptionsAreRefusedByName(t *testing.T) {
 
 func TestConfigErrorsAreReportedTogether(t *testing.T) {
 	_, err := New(Config{
-		Logger:  slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler), Balance: BrokerSide + 1, Instance: "pod/1",
 		Options: []kgo.Opt{kgo.DisableAutoCommit(), kgo.ConsumeTopics("t")},
 	}).Origin(t.Context())
-	for _, want := range []string{"Config.Brokers", "Config.Group", "kgo.DisableAutoCommit", "kgo.ConsumeTopics"} {
+	for _, want := range []string{"Config.Brokers", "Config.Group", "Config.Balance is 3", `"pod/1": character '/'`, "kgo.DisableAutoCommit", "kgo.ConsumeTopics"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is missing from %v", want, err)
 		}
@@ -84,13 +87,13 @@ func TestConfigErrorsAreReportedTogether(t *testing.T) {
 
 func TestOtherOptionsPassThrough(t *testing.T) {
 	each(t, 1, func(t *testing.T, b *broker) {
-		src := b.source(kgo.InstanceID("one"), kgo.Balancers(kgo.RangeBalancer()), kgo.SessionTimeout(10*time.Second))
+		src := b.source(kgo.SessionTimeout(10*time.Second), kgo.Rack("one"))
 		in := newIntake()
 		m := b.start(t, src, in)
 		in.wait(t, "assignment", func() bool { return in.assignment(0) != nil })
 		cl := m.running.cl
-		if got := cl.OptValue(kgo.InstanceID); got != "one" {
-			t.Errorf("instance id %v", got)
+		if got := cl.OptValue(kgo.Rack); got != "one" {
+			t.Errorf("rack %v", got)
 		}
 		if got := cl.OptValue(kgo.SessionTimeout); got != 10*time.Second {
 			t.Errorf("session timeout %v", got)

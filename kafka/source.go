@@ -22,14 +22,32 @@ type Config struct {
 	// Group is the consumer group to join. Required.
 	Group string
 
+	// Balance is how the group divides the partitions among its members. Default: Cooperative.
+	Balance Balance
+
+	// Instance makes this a static member (group.instance.id), by a name that only this process has and that it has again
+	// after a restart, as a pod of a stateful set does. What changes:
+	//
+	//   - A restart within the session timeout (kgo.SessionTimeout; default: 45 s) moves nothing: the same partitions are read on,
+	//     and the others of the group do not notice.
+	//   - The price: when Run ends, partitions are drained, committed and released as ever, but the group is not left. Nobody
+	//     reads them until this instance is back or the session has run out. Before removing an instance for good, let the
+	//     session run out, or remove the member with a tool.
+	//   - A second process with the same name is a mistake that the broker notices. It ends the Run of one of the two: of the
+	//     older one, and with BrokerSide of the younger. There, an instance that has crashed is such a second process too, until
+	//     the session of the first has run out.
+	//
+	// Default: a member that leaves the group when Run ends.
+	Instance string
+
 	// TLS encrypts the connections. Default: nil, they are not encrypted.
 	TLS *TLS
 
 	// SASL is how to log in. Default: nil, without a login.
 	SASL SASL
 
-	// Options are further options of the client: timeouts, balancers, fetch sizes, hooks, other kinds of TLS and SASL than
-	// those above. Those that would take over what Pawl itself decides (the group, topics, offsets, commits, callbacks) are
+	// Options are further options of the client: timeouts, fetch sizes, hooks, other kinds of TLS and SASL than
+	// those above. Those that would take over what Pawl itself decides (the group and how to be its member, topics, offsets, commits, callbacks) are
 	// refused. Every client that is made gets them: one that asks for the cluster's id, and one that reads. Default: none.
 	Options []kgo.Opt
 
@@ -212,6 +230,9 @@ func (r *run) run(ctx context.Context, topics []string) error {
 	}
 	r.cl = cl
 	close(r.joined)
+	if err := r.canBalance(ctx); err != nil {
+		r.fail(err)
+	}
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(ctx, topics) })
 	r.poll(ctx)
@@ -223,6 +244,7 @@ func (r *run) run(ctx context.Context, topics []string) error {
 	r.mu.Lock()
 	r.closing = closing
 	r.mu.Unlock()
+	r.leave(clientCtx)
 	cl.Close() // calls revoked for everything, and then leaves the group
 	r.lose(r.all())
 

@@ -112,7 +112,7 @@ func TestEndIsBeforeAnOpenTransaction(t *testing.T) {
 }
 
 func TestPartitionsMoveBetweenMembersWithoutGapOrRepeat(t *testing.T) {
-	each(t, 4, func(t *testing.T, b *broker) {
+	eachBalance(t, 4, func(t *testing.T, b *broker) {
 		cl := b.client(t)
 		one, two := newIntake(), newIntake()
 		two.store = one.store
@@ -162,7 +162,7 @@ func TestPartitionsMoveBetweenMembersWithoutGapOrRepeat(t *testing.T) {
 }
 
 func TestStoppingRevokesAndCommits(t *testing.T) {
-	each(t, 2, func(t *testing.T, b *broker) {
+	eachBalance(t, 2, func(t *testing.T, b *broker) {
 		cl := b.client(t)
 		b.produce(t, cl, 0, 10)
 		b.produce(t, cl, 1, 20)
@@ -185,10 +185,8 @@ func TestStoppingRevokesAndCommits(t *testing.T) {
 			}
 		}
 		// The group was left, not abandoned until the session runs out.
-		groups, err := kadm.NewClient(cl).DescribeGroups(t.Context(), b.group)
-		check(t, err)
-		if n := len(groups[b.group].Members); n != 0 {
-			t.Errorf("%d members left", n)
+		if left := b.members(t, cl); len(left) != 0 {
+			t.Errorf("members left: %v", left)
 		}
 	})
 }
@@ -215,7 +213,7 @@ func TestAssignIsAskedAgainAfterAnError(t *testing.T) {
 }
 
 func TestARebalanceDuringAssignIsSurvived(t *testing.T) {
-	each(t, 2, func(t *testing.T, b *broker) {
+	eachBalance(t, 2, func(t *testing.T, b *broker) {
 		cl := b.client(t)
 		one, two := newIntake(), newIntake()
 		two.store = one.store

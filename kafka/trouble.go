@@ -32,7 +32,10 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 		return nil
 
 	case ofGroup && permanent(session.Err):
-		_, hint, _ := refusal(session.Err)
+		_, hint, ok := refusal(session.Err)
+		if !ok {
+			hint = joinHint(session.Err)
+		}
 		return &pawl.Error{Op: "join group " + r.cfg.Group, Class: pawl.Misconfigured, Err: session.Err, Hint: hint}
 
 	case ofGroup:
@@ -66,6 +69,7 @@ func (r *run) diagnose(ctx context.Context, a *assignment, err error) pawl.Condi
 		c.Start, c.End = bounds[0].start, bounds[0].end
 	}
 	lost, isLost := errors.AsType[*kgo.ErrDataLoss](err)
+	large, isLarge := errors.AsType[*kgo.ErrDecompressTooLarge](err)
 	switch {
 	case unauthorized(err):
 		_, hint, _ := refusal(err)
@@ -73,7 +77,11 @@ func (r *run) diagnose(ctx context.Context, a *assignment, err error) pawl.Condi
 	case isLost:
 		c.State = pawl.StateDataLoss
 		c.Reason = fmt.Sprintf("the log was cut off: records up to %d had been read, and it goes on at %d", lost.ConsumedTo, lost.ResetTo)
-		c.Hint = fmt.Sprintf("what was read and is gone from the log has taken effect; moving to %d goes on with what replaced it", lost.ResetTo)
+		c.Hint = fmt.Sprintf("a replica without them was elected leader. What was read and is gone from the log has taken effect; others take the places: moving to %d goes on with those", lost.ResetTo)
+	case isLarge: // by mistake, or to do harm
+		c.State = pawl.StateUnreadable
+		c.Hint = fmt.Sprintf("the records from %d to %d are not read: give the client a larger kgo.MaxDecompressBatchBytes if there is memory for them, or move to %d to go on without them",
+			large.Offset, large.NextOffset-1, large.NextOffset)
 	case errors.Is(err, kerr.OffsetOutOfRange) && c.Start >= 0:
 		return outsideLog(a.Partition, next, c.Start, c.End)
 	default:

@@ -71,6 +71,14 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"storm: revoke waits for work in flight", "intake.go", `	r.drain(ended)
 `, ``, "./test/storm", "TestStorm"},
 	{"storm: a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, "./test/storm", "TestStorm"},
+	{"a commit under another member id is taken out", "kafka/commit.go", `if c.member != req.MemberID {`, `if false {`, "./kafka", "TestAMemberThatWasExpelledAndIsBackOverwritesNobody/cooperative/embedded"},
+	{"what an expelled member had is lost to it", "kafka/assign.go", `if a.member == member {
+			own =`, `if a.member == member || true {
+			own =`, "./kafka", "TestAMemberThatWasExpelledAndIsBackOverwritesNobody/cooperative/embedded"},
+	{"progress moves past transaction markers", "kafka/options.go", `		kgo.KeepControlRecords(),
+`, ``, "./test", "TestALogThatEndsInTransactionMarkersIsReadToItsEnd/embedded"},
+	{"new partitions are looked for", "kafka/options.go", `		kgo.MetadataMaxAge(3 * time.Second),
+`, ``, "./test", "TestPartitionsAddedWhileRunningAreReadFromTheirBeginning/embedded"},
 	{"synchronous_commit off is refused", "postgres/open.go", `case sync == "off":`, `case false:`, "./postgres", "TestUnsafeSettingsAreRefused"},
 	{"another group is refused", "postgres/open.go", `if cluster != b.Cluster || group != b.Group {`, `if false {`, "./postgres", "TestConformancePgx/open"},
 	{"a secret is shown by name", "secret/secret.go", `return Ref{redacted, func(`, `return Ref{value, func(`, "./secret", "TestASecretIsNotPrinted"},

@@ -147,15 +147,12 @@ func member(ctx context.Context, cfg memberConfig) error {
 		kgo.SessionTimeout(cfg.Session), kgo.HeartbeatInterval(cfg.Session / 6), kgo.RebalanceTimeout(10 * time.Second),
 		kgo.FetchMaxWait(100 * time.Millisecond), kgo.MetadataMinAge(100 * time.Millisecond),
 	}
-	if cfg.Instance != "" {
-		opts = append(opts, kgo.InstanceID(cfg.Instance))
-	}
 	if cfg.Via != "" {
 		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, network, cfg.Via)
 		}))
 	}
-	source := kafka.New(kafka.Config{Brokers: cfg.Brokers, Group: cfg.Group, Logger: log, Options: opts})
+	source := kafka.New(kafka.Config{Brokers: cfg.Brokers, Group: cfg.Group, Instance: cfg.Instance, Logger: log, Options: opts})
 	r := pawl.NewRunner(store, source, pawl.Config{
 		Consumer: consumer, Workers: cmp.Or(cfg.Workers, 4), MaxBatch: 50, CommitInterval: 20 * time.Millisecond, HandlerTimeout: cfg.HandlerTimeout,
 		ShutdownTimeout: 3 * time.Second, Logger: log, Hooks: hooks(),
