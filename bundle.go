@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -22,18 +23,18 @@ type bundle[Tx any] struct {
 	steps   [][]*step[Tx] // per route that reads the topic: one step a record; nil: not for this route
 	streams []*stream[Tx] // that nobody else works on meanwhile
 
-	trying   int   // records that are being tried
 	suspect  bool  // the record at the head fails, and it is not known on which route
 	until    int64 // the next try must end before this offset; 0: no such bound
 	failing  int64 // below this offset is a record that fails its batch; 0: none is known
 	failures int   // in a row
+	hopeful  bool  // it waits for a dependency
 	timer    *time.Timer
 }
 
-// head returns the steps to try, route by route, and how many records they are of.
-func (b *bundle[Tx]) head() ([]*step[Tx], int) {
+// head returns the steps to try, route by route, and how many records they are of: at most most.
+func (b *bundle[Tx]) head(most int) ([]*step[Tx], int) {
 	limit, careful := b.l.limits()
-	n := min(len(b.records), limit)
+	n := min(most, limit)
 	if careful {
 		n = min(n, carefulLimit)
 	}
@@ -78,8 +79,16 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		l.r.fail(err)
 		return 0, err
 	}
-	steps, n := b.head()
-	b.trying = n
+	wait, probe := l.r.down.admit(l.routes, time.Now())
+	if b.hopeful = wait > 0; b.hopeful {
+		return wait, nil
+	}
+	most := len(b.records)
+	if probe {
+		most = 1
+		defer l.r.down.gaveUp() // if it has not found out
+	}
+	steps, n := b.head(most)
 	if err := fault.Hit(ctx, fault.Decoded); err != nil {
 		l.r.fail(err)
 		return 0, err
@@ -87,7 +96,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	_, careful := l.limits()
 	d := decider[Tx]{
 		steps: steps, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		classify: l.bound.Classify,
+		class: l.class,
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -100,20 +109,106 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	}
 	began := time.Now()
 	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.
-	bounded, cancel := context.WithTimeout(ctx, time.Duration(1+len(l.routes))*l.r.cfg.HandlerTimeout)
+	bound := time.Duration(1+len(l.routes)) * l.r.cfg.HandlerTimeout
+	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
+	stuck := time.AfterFunc(bound+l.r.cfg.HandlerTimeout, func() { l.r.fail(l.stuck()) })
+	defer stuck.Stop()
 	err := l.bound.Apply(bounded, l.owned, &Work[Tx]{
-		Decisions: decisions, Now: l.r.cfg.Now(), Run: d.run,
+		Decisions: decisions, Now: l.r.cfg.Now(),
+		Run: func(ctx context.Context, s Session[Tx]) error {
+			if err := d.run(ctx, s); err != nil {
+				return err
+			}
+			return l.r.mayQuarantine(decisions)
+		},
 		Beside: l.order != OrderPartition, Turn: &l.committing,
 		Frontier: func() int64 { return l.progress.after(offsets) },
 		Settled:  func() { l.progress.settle(offsets, l.owned) },
 	})
 	took := time.Since(began)
 	if err == nil {
+		l.r.isBack(l.r.down.succeeded(l.routes))
 		b.settled(decisions, n, took)
 		return 0, nil
 	}
 	return b.failed(ctx, err, steps, n)
+}
+
+// stuck is the end of a process whose handler does not heed its context: its partitions are given up, so that others can
+// have them.
+func (l *lane[Tx]) stuck() error {
+	return &Error{
+		Op: "apply " + l.assignment.Partition.String(), Class: Misconfigured,
+		Err:  fmt.Errorf("a handler does not return although its context ended %s ago", l.r.cfg.HandlerTimeout),
+		Hint: "its transaction is not committed; a handler must pass its context on to everything that waits",
+	}
+}
+
+// latchError: the batch must not be committed, and the consumer stops.
+type latchError struct {
+	state        State
+	reason, hint string
+}
+
+func (e *latchError) Error() string { return e.reason }
+
+// mayQuarantine refuses a batch that would set aside more than is allowed.
+func (r *Runner[Tx]) mayQuarantine(decisions []*Decision) error {
+	n := 0
+	var first *Decision
+	for _, d := range decisions {
+		if d.Outcome == Quarantined && !d.Repeat {
+			if n++; first == nil {
+				first = d
+			}
+		}
+	}
+	if n > 0 && r.cfg.OnPoison == PoisonStop {
+		return &latchError{
+			StatePoison, fmt.Sprintf("the record at %s offset %d cannot take effect: %s: %s", first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
+			"repair what reads it, or let it be quarantined (Config.OnPoison)",
+		}
+	}
+	if over := r.budget.spend(len(decisions), n); over != "" {
+		return &latchError{
+			StateQuarantineBudget, fmt.Sprintf("%s; the first is at %s offset %d: %s: %s", over, first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
+			"is it the records, or the code that reads them? Nothing of this batch was set aside. Going on begins the budget anew",
+		}
+	}
+	return nil
+}
+
+// isBack tells that dependencies answer again, and wakes what waits for them.
+func (r *Runner[Tx]) isBack(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	r.cfg.Logger.Info("dependencies answer again", "names", names)
+	r.over(Partition{Index: AllPartitions}, StateDependencyDown)
+	r.mu.Lock()
+	var lanes []*lane[Tx]
+	for _, s := range r.seats {
+		if s.lane != nil {
+			lanes = append(lanes, s.lane)
+		}
+	}
+	r.mu.Unlock()
+	for _, l := range lanes {
+		l.hurry()
+	}
+}
+
+// isDown counts a failure against a dependency.
+func (r *Runner[Tx]) isDown(name string, routes []int, err error) {
+	if name == "" || !r.down.failed(name, routes, time.Now()) {
+		return
+	}
+	r.alarm(Condition{
+		Partition: Partition{Index: AllPartitions}, State: StateDependencyDown, Next: NoStart,
+		Reason: fmt.Sprintf("%s fails again and again: %v", name, err),
+		Hint:   "what needs it waits, and nothing is lost; one record at a time asks whether it is back",
+	})
 }
 
 // settled follows a commit: progress, memory, and the size of the next batch.
@@ -161,6 +256,7 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 	var wait *waitError
 	var split *splitError
 	var later *verb
+	var latched *latchError
 	l, first := b.l, steps[0].Record.Offset
 	class := l.class(err)
 	switch {
@@ -196,17 +292,20 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 	case errors.As(err, &later) && later.kind == verbLater: // of a batch handler
 		return b.backoff(err, Unknown, first, n, max(later.wait, time.Millisecond)), nil
 
-	case errors.Is(err, ErrRaced), class == Transient:
+	case errors.As(err, &latched):
+		l.r.latch(latched.state, latched.reason, latched.hint)
+		return time.Millisecond, nil
+
+	case errors.Is(err, ErrRaced), class == Transient, class == Overload:
 		l.shrink(n)
-		return b.backoff(err, Transient, first, n, 0), nil
+		l.r.isDown(dependencyOf(err), l.routes, err)
+		b.hopeful = true
+		return b.backoff(err, class, first, n, 0), nil
 
 	case class == Misconfigured:
-		err = &Error{
-			Op: "apply " + l.assignment.Partition.String(), Class: class, Err: err,
-			Hint: "no record is to blame, so none is skipped: fix the database or the handler, and start again",
-		}
-		l.r.fail(err)
-		return 0, err
+		l.r.latch(StateLatched, fmt.Sprintf("apply %s: %v", l.assignment.Partition, err),
+			"no record is to blame, so none is skipped: repair the database or the handler, and answer this, or start again")
+		return time.Millisecond, nil
 
 	case n > 1: // one of them fails; next time only the first half is tried
 		b.failing = b.records[n-1].Offset + 1

@@ -33,6 +33,17 @@ const (
 	StateUnauthorized State = "unauthorized"
 )
 
+// States that latch the whole consumer: nothing is settled until an operator has answered.
+const (
+	// StateLatched: something is missing that no record is to blame for: a table, a right, a setting. The next start tries
+	// again.
+	StateLatched State = "latched"
+	// StateQuarantineBudget: more was to be quarantined than Config.Budget allows. It lasts over restarts.
+	StateQuarantineBudget State = "quarantine_budget"
+	// StatePoison: a record was to be quarantined, and Config.OnPoison is PoisonStop.
+	StatePoison State = "poison"
+)
+
 // States that halt nothing and are told all the same.
 const (
 	// StateTopicMissing: the topic does not exist, or no longer.
@@ -42,20 +53,23 @@ const (
 	// StateStoreWentBack: the database lost commits. Reading went back to the store's position by itself; what followed from
 	// the lost commits outside this database did not.
 	StateStoreWentBack State = "store_went_back"
+	// StateDependencyDown: something that handlers need, or the store itself, fails again and again. One record at a time asks
+	// whether it is back.
+	StateDependencyDown State = "dependency_down"
 	// StateFenced: the partition is taken from this member again and again, though the group says that it is its owner. Does
 	// another group's member, or a tool, use the same consumer name?
 	StateFenced State = "fenced"
 )
 
-// HaltingStates lists the states that halt a partition.
+// HaltingStates lists the states that halt a partition or latch a consumer.
 func HaltingStates() []State {
 	return []State{
 		StateBelowLog, StateAboveLog, StateDataLoss, StateRecreated, StateOffsetReset, StateNoPosition, StateUnreadable,
-		StateUnauthorized,
+		StateUnauthorized, StateLatched, StateQuarantineBudget, StatePoison,
 	}
 }
 
-// Halts reports whether a partition in this state is not read.
+// Halts reports whether a partition in this state is not read, or a consumer settles nothing.
 func (s State) Halts() bool { return slices.Contains(HaltingStates(), s) }
 
 // lasting are the states that do not pass by themselves. A log that was cut off looks sound again once it has grown, and

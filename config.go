@@ -40,6 +40,16 @@ type Config struct {
 	// MaxTries is how often a record that fails for an unknown reason is tried before it is quarantined. Default: 5.
 	MaxTries int
 
+	// OnPoison is what to do with a record that can never take effect as it is. Default: PoisonQuarantine.
+	OnPoison OnPoison
+
+	// Budget bounds how much is quarantined before the consumer stops and asks.
+	Budget Budget
+
+	// Classify says what an error of a handler means, where the caller knows better than Pawl; Unknown leaves it to Pawl.
+	// Default: none.
+	Classify func(error) Class
+
 	// MaxBuffered bounds the bytes of records waiting in memory, over all partitions. Default: 24 MiB.
 	MaxBuffered int
 
@@ -100,6 +110,16 @@ const (
 	RecreatedAccept
 )
 
+// OnPoison says what becomes of a record that can never take effect as it is.
+type OnPoison uint8
+
+const (
+	// PoisonQuarantine sets it aside, and goes on.
+	PoisonQuarantine OnPoison = iota
+	// PoisonStop latches the consumer in StatePoison, in front of it.
+	PoisonStop
+)
+
 // withDefaults returns a copy with every field set.
 func (c Config) withDefaults() Config {
 	def := func(n *int, d int) {
@@ -116,6 +136,11 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxBatch, 2000)
 	def(&c.MaxTries, 5)
 	def(&c.MaxBuffered, 24<<20)
+	def(&c.Budget.Records, 1000)
+	defTime(&c.Budget.Window, time.Minute)
+	if c.Budget.Share == 0 {
+		c.Budget.Share = 0.5
+	}
 	defTime(&c.BatchTime, 250*time.Millisecond)
 	defTime(&c.HandlerTimeout, 30*time.Second)
 	defTime(&c.CommitInterval, time.Second)
@@ -151,12 +176,18 @@ func (c *Config) validate() error {
 	if c.Recreated > RecreatedAccept {
 		bad("Config.Recreated is %d, which is no Recreated", c.Recreated)
 	}
+	if c.OnPoison > PoisonStop {
+		bad("Config.OnPoison is %d, which is none", c.OnPoison)
+	}
+	if c.Budget.Share < 0 || c.Budget.Share > 1 {
+		bad("Config.Budget.Share is %g: it is from 0 to 1", c.Budget.Share)
+	}
 	for _, n := range []struct {
 		name  string
 		value int64
 	}{
 		{"Workers", int64(c.Workers)}, {"MaxBatch", int64(c.MaxBatch)}, {"MaxTries", int64(c.MaxTries)},
-		{"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
+		{"Budget.Records", int64(c.Budget.Records)}, {"Budget.Window", int64(c.Budget.Window)}, {"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
 		{"CommitInterval", int64(c.CommitInterval)}, {"ShutdownTimeout", int64(c.ShutdownTimeout)},
 	} {
 		if n.value < 0 {

@@ -32,7 +32,7 @@ type decider[Tx any] struct {
 	suspect  bool // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
 	maxTries int
-	classify func(error) Class
+	class    func(error) Class
 }
 
 // Errors by which a decider tells the lane why a batch cannot be committed as it is. Everything was or will be undone.
@@ -166,7 +166,7 @@ func (d *decider[Tx]) runRecord(ctx context.Context, s Session[Tx], st *step[Tx]
 	if slow {
 		d.blameSlow(st, err)
 	}
-	if class == Transient || class == Misconfigured {
+	if class == Transient || class == Overload || class == Misconfigured {
 		return err // no record is to blame
 	}
 	dirty := s.Statements() != before
@@ -261,17 +261,6 @@ func (d *decider[Tx]) blameSlow(st *step[Tx], err error) {
 	}
 }
 
-// class is Unknown for verbs, which are decisions and not failures.
-func (d *decider[Tx]) class(err error) Class {
-	switch {
-	case errors.As(err, new(*verb)):
-		return Unknown
-	case errors.Is(err, ErrTxEnded):
-		return Misconfigured
-	}
-	return d.classify(err)
-}
-
 // judge turns what a handler returned for one record into a decision, or into a wait.
 func (d *decider[Tx]) judge(st *step[Tx], class Class, err error) *waitError {
 	var v *verb
@@ -293,6 +282,8 @@ func (d *decider[Tx]) judge(st *step[Tx], class Class, err error) *waitError {
 		st.setAside(CauseValidation, err)
 	case Poison:
 		st.setAside(CausePoison, err)
+	case Corruption:
+		st.setAside(CauseCorruption, err)
 	default:
 		if st.tries++; st.tries < d.maxTries {
 			return &waitError{st.Record.Offset, 0, err}

@@ -63,8 +63,12 @@ const (
 	Validation
 	// Poison errors are data that the database cannot hold: the record is quarantined with its bytes.
 	Poison
-	// Misconfigured errors (a missing table, right or setting) stop the runner: no record is to blame.
+	// Misconfigured errors (a missing table, right or setting) latch the consumer: no record is to blame.
 	Misconfigured
+	// Overload errors are retried as transient ones are, together with all that needs the same dependency. See [Overloaded].
+	Overload
+	// Corruption errors say that the data contradicts itself: the record is quarantined as such.
+	Corruption
 )
 
 func (c Class) String() string {
@@ -77,6 +81,10 @@ func (c Class) String() string {
 		return "poison"
 	case Misconfigured:
 		return "misconfigured"
+	case Overload:
+		return "overload"
+	case Corruption:
+		return "corruption"
 	}
 	return "unknown"
 }

@@ -46,6 +46,9 @@ type lane[Tx any] struct {
 	worked   bool // a batch was settled
 }
 
+// longWait is from when on a partition that waits is not read meanwhile.
+const longWait = time.Second
+
 const (
 	firstLimit   = 100     // records in a lane's first batch
 	carefulLimit = 50      // records in a batch with marks: many marks in one transaction burden PostgreSQL
@@ -276,9 +279,14 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if !l.stopped {
+				b.timer = nil
 				l.handLocked(b)
 			}
 		})
+		if wait >= longWait && l.order == OrderPartition && !l.paused {
+			l.paused = true // until a batch is settled
+			l.assignment.Flow.Pause()
+		}
 	default:
 		l.again = append(l.again, b)
 	}
@@ -381,8 +389,25 @@ func (l *lane[Tx]) shrink(n int) {
 	l.calm = l.patience
 }
 
-// class is the class of a failed transaction as a whole.
+// class is the class of an error: Unknown for verbs, which are decisions and not failures.
 func (l *lane[Tx]) class(err error) Class {
-	d := decider[Tx]{classify: l.bound.Classify}
-	return d.class(err)
+	if errors.As(err, new(*verb)) {
+		return Unknown
+	}
+	return classify(err, l.r.cfg.Classify, l.bound.Classify)
+}
+
+// hurry tries again at once what waits for a dependency that is back.
+func (l *lane[Tx]) hurry() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return
+	}
+	for b := range l.bundles {
+		if b.hopeful && b.timer != nil && b.timer.Stop() {
+			b.timer = nil
+			l.handLocked(b)
+		}
+	}
 }

@@ -42,6 +42,7 @@ const (
 	CausePoison     = "poison"     // the bytes do not decode, or carry no usable identity
 	CauseConflict   = "conflict"   // the Key was decided for other content
 	CauseValidation = "validation" // the handler rejected it, or the data broke a constraint
+	CauseCorruption = "corruption" // it contradicts what is stored
 	CauseFailure    = "failure"    // it failed again and again for a reason Pawl does not know
 )
 

@@ -24,6 +24,9 @@ type Runner[Tx any] struct {
 
 	binding Binding
 	ready   *readyQueue[Tx]
+	gate    *gate
+	budget  *spending
+	down    breakers
 	workCtx context.Context // ends when work in flight must be abandoned: later than Run's own
 	stop    context.CancelCauseFunc
 
@@ -105,7 +108,17 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	workCtx, abandon := context.WithCancel(context.WithoutCancel(ctx)) // work outlives ctx, until the drain is over
 	r.workCtx, r.stop = workCtx, stop
 	r.seats = map[Partition]*seat[Tx]{}
-	r.ready = newReadyQueue[Tx]()
+	r.ready, r.gate = newReadyQueue[Tx](), newGate()
+	r.budget = &spending{Budget: r.cfg.Budget, now: r.cfg.Now}
+	if err := r.unlatched(ctx); err != nil {
+		abandon()
+		r.work.Wait()
+		stop(nil)
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("look for conditions that stand: %w", err)
+	}
 	for range r.cfg.Workers {
 		r.work.Go(r.worker)
 	}
@@ -204,6 +217,7 @@ func (r *Runner[Tx]) worker() {
 			returned = true
 			return
 		}
+		r.gate.pass(r.workCtx)
 		l.turn()
 	}
 }

@@ -150,25 +150,33 @@ func TestTwoRoutesOnOneTopicDecideEachForItself(t *testing.T) {
 	}
 }
 
-func TestAMissingTableStopsTheRunnerAndLosesNothing(t *testing.T) {
+// What no record is to blame for latches the consumer: it keeps its partitions and its offsets, says why, and goes on when
+// an operator has repaired it and says so.
+func TestAMissingTableLatchesTheConsumerAndLosesNothing(t *testing.T) {
 	store, db := openStore(t)
-	b := newBench(pawltest.JSON(payment{ID: "1"}))
+	b := newBench(pawltest.JSON(payment{ID: "1"}), pawltest.JSON(payment{ID: "2"}))
 	h := func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[payment]) error {
 		_, err := tx.ExecContext(ctx, `insert into missing values (1)`)
 		return err
 	}
 	r := pawl.NewRunner(store, b.log, b.config())
 	pawl.Handle(r, pawl.Route{Name: "a", Topics: []string{pawltest.Topic}}, payments(), h)
-	err := r.Run(t.Context())
-	var e *pawl.Error
-	if !errors.As(err, &e) || e.Class != pawl.Misconfigured || e.Hint == "" {
-		t.Fatalf("got %v, want a *pawl.Error of class misconfigured with a hint", err)
-	}
+	stop := start(t, r)
+	b.until(t, "a condition", func() bool { return count(t, db, `select count(*) from pawl_condition`) > 0 })
 	if n := count(t, db, `select count(*) from pawl_decision`) + count(t, db, `select count(*) from pawl_quarantine`); n != 0 {
 		t.Errorf("%d rows for a record that is not to blame", n)
 	}
 	if n := count(t, db, `select next_offset from pawl_progress`); n != 0 {
 		t.Errorf("position %d, want 0", n)
+	}
+	if _, err := db.Exec(`create table missing (n integer)`); err != nil {
+		t.Fatal(err)
+	}
+	resolve(t, b, store, pawl.StateLatched, pawl.GoOn)
+	b.until(t, "both applied", func() bool { return len(b.outcomes["a"]) == 2 })
+	b.until(t, "the condition to be over", func() bool { return count(t, db, `select count(*) from pawl_condition where ended = 0`) == 0 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *seat[Tx]) halt(c Condition) {
 		if s.isFenced() {
 			return
 		}
-		res := s.awaitAnswer(s.r.tell(c))
+		res := s.answer(s.r.tell(c))
 		if res == nil {
 			return
 		}
@@ -137,30 +137,38 @@ const (
 	mostRarely = 30 * time.Second // between two tries by itself
 )
 
-// awaitAnswer keeps the condition in the store and waits there for an answer. A right that was taken away may be given back
-// without a word: there it answers by itself after a while. nil: the assignment ended.
-func (s *seat[Tx]) awaitAnswer(c Condition) *Resolution {
-	itself := time.Duration(1<<63 - 1)
+// answer waits for an operator's answer. A right that was taken away may be given back without a word: there it answers by
+// itself after a while. nil: the assignment ended.
+func (s *seat[Tx]) answer(c Condition) *Resolution {
+	itself := forever
 	if c.State == StateUnauthorized {
 		s.r.mu.Lock()
 		s.tries++
 		itself = min(answerPoll<<min(s.tries, 10), mostRarely)
 		s.r.mu.Unlock()
 	}
+	return s.r.awaitAnswer(s.ctx, c, itself)
+}
+
+const forever = time.Duration(1<<63 - 1)
+
+// awaitAnswer keeps a condition in the store and waits there for an answer; after a while it answers by itself. nil: ctx
+// ended.
+func (r *Runner[Tx]) awaitAnswer(ctx context.Context, c Condition, itself time.Duration) *Resolution {
 	for waited := time.Duration(0); ; waited += answerPoll {
-		res, err := s.r.opened().Raise(s.ctx, c)
+		res, err := r.opened().Raise(ctx, c)
 		switch {
-		case s.ctx.Err() != nil:
+		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			s.r.cfg.Logger.Warn("condition not kept in the store: tried again", "partition", c.Partition.String(), "state", c.State, "error", err)
+			r.cfg.Logger.Warn("condition not kept in the store: tried again", "partition", c.Partition.String(), "state", c.State, "error", err)
 		case res != nil:
 			return res
 		case waited >= itself:
 			return &Resolution{To: GoOn, By: "pawl", Why: "tries again by itself"}
 		}
 		select {
-		case <-s.ctx.Done():
+		case <-ctx.Done():
 			return nil
 		case <-time.After(answerPoll):
 		}

@@ -3,6 +3,7 @@ package pawltest
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -62,6 +63,7 @@ func config() pawl.Config {
 	return pawl.Config{
 		Consumer: "pawltest", Version: "test", Workers: 1, MaxTries: 2, CommitInterval: time.Hour, // at the end only
 		Recreated: pawl.RecreatedAccept, // each run is a new topic
+		Budget:    pawl.Budget{Records: 1 << 30, Share: 1},
 		Logger:    slog.New(slog.DiscardHandler),
 	}
 }
@@ -178,6 +180,15 @@ func (w *watch) result(t testing.TB) *Result {
 // until runs a runner until every record is settled, ctx ends, or it stops by itself.
 func until[Tx any](ctx context.Context, w *watch, store pawl.Store[Tx], log *Log, cfg pawl.Config, register func(*pawl.Runner[Tx])) error {
 	cfg.Hooks.Settled, cfg.Hooks.Failed = w.onSettled, w.onFailed
+	halted := make(chan error, 1)
+	cfg.Hooks.Raised = func(c pawl.Condition) {
+		if c.State.Halts() { // nobody is there to answer
+			select {
+			case halted <- fmt.Errorf("%s: %s (%s)", c.State, c.Reason, c.Hint):
+			default:
+			}
+		}
+	}
 	log.started = w.onStarted
 	r := pawl.NewRunner(store, log, cfg)
 	register(r)
@@ -189,6 +200,9 @@ func until[Tx any](ctx context.Context, w *watch, store pawl.Store[Tx], log *Log
 	case <-w.done:
 		cancel()
 		return <-ended
+	case err := <-halted:
+		cancel()
+		return errors.Join(err, <-ended)
 	case err := <-ended:
 		return err
 	}

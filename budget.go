@@ -1,0 +1,71 @@
+package pawl
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Budget bounds how much may be quarantined before the consumer stops and asks: a bad deploy must not drain the topic into
+// quarantine. Within Window, it is exceeded by more than Records, and by more than Share of what was decided once that is at
+// least [BudgetFrom] records.
+type Budget struct {
+	Window  time.Duration // default: 1 min
+	Records int           // default: 1000
+	Share   float64       // from 0 to 1; default: 0.5
+}
+
+// BudgetFrom is from how many decisions on the share of a [Budget] counts.
+const BudgetFrom = 100
+
+// spending is how much of a budget was used, in slices of its window.
+type spending struct {
+	Budget
+	now func() time.Time
+
+	mu     sync.Mutex
+	slices [slicesOfWindow]slice
+}
+
+const slicesOfWindow = 10
+
+type slice struct {
+	at               int64 // number of the slice since 1970
+	decided, refused int
+}
+
+// spend counts a batch that is about to be committed. It returns why it must not be, or "".
+func (s *spending) spend(decided, quarantined int) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.now().UnixNano() / max(int64(s.Window)/slicesOfWindow, 1)
+	if quarantined > 0 {
+		sumDecided, sumRefused := decided, quarantined
+		for _, sl := range s.slices {
+			if sl.at > at-slicesOfWindow {
+				sumDecided += sl.decided
+				sumRefused += sl.refused
+			}
+		}
+		switch {
+		case sumRefused > s.Records:
+			return fmt.Sprintf("%d records were to be quarantined within %s: the budget is %d", sumRefused, s.Window, s.Records)
+		case sumDecided >= BudgetFrom && float64(sumRefused) > s.Share*float64(sumDecided):
+			return fmt.Sprintf("%d of %d records were to be quarantined within %s: the budget is %g %%", sumRefused, sumDecided, s.Window, 100*s.Share)
+		}
+	}
+	sl := &s.slices[at%slicesOfWindow]
+	if sl.at != at {
+		*sl = slice{at: at}
+	}
+	sl.decided += decided
+	sl.refused += quarantined
+	return ""
+}
+
+// forget begins anew: an operator has decided to go on.
+func (s *spending) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slices = [slicesOfWindow]slice{}
+}
