@@ -42,8 +42,10 @@ func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 	if s.refuse.Add(-1) >= 0 {
 		return ErrFenced
 	}
-	for _, d := range w.Decisions {
-		d.Outcome = Applied
+	if w.Run != nil {
+		if err := w.Run(ctx, nopSession{}); err != nil {
+			return err
+		}
 	}
 	return w.Commit(func() error {
 		o.Seq++
@@ -51,6 +53,16 @@ func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 		return nil
 	})
 }
+
+// nopSession is a transaction without a database.
+type nopSession struct{}
+
+func (nopSession) Tx() int                           { return 0 }
+func (nopSession) Statements() int                   { return 0 }
+func (nopSession) Mark(context.Context) error        { return nil }
+func (nopSession) Undo(context.Context) error        { return nil }
+func (nopSession) Rest(context.Context, error) error { return nil }
+func (nopSession) Check(context.Context) error       { return nil }
 
 // noteFlow records what it was asked.
 type noteFlow struct {
