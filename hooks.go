@@ -4,6 +4,9 @@ import "time"
 
 // Hooks observe a Runner. They are called from its workers, after the fact, and must not block; nil fields are skipped.
 type Hooks struct {
+	// Assigned is called when this member gets a partition, and Ended when it has it no more; Ended may come without Assigned.
+	Assigned func(Partition)
+	Ended    func(Partition)
 	// Settled is called after a batch has committed, with every decision of it.
 	Settled func(Settled)
 	// Failed is called when a batch did not commit and will be tried again.

@@ -27,6 +27,9 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 		r.mu.Lock()
 		r.seats[a.Partition] = s
 		r.mu.Unlock()
+		if h := r.cfg.Hooks.Assigned; h != nil {
+			h(a.Partition)
+		}
 		if condition != nil {
 			starts[i] = Halted
 			s.halt(*condition)
@@ -36,6 +39,15 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", s.lane.owned.Epoch, "next", starts[i])
 	}
 	return starts, nil
+}
+
+// Seen is called by the source, for Runner.Progress.
+func (in *intake[Tx]) Seen(p Partition, end int64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if s := in.seats[p]; s != nil {
+		s.end = max(s.end, end)
+	}
 }
 
 // Raise is called by the source with what it has met.
@@ -132,6 +144,7 @@ func (in *intake[Tx]) Revoke(ctx context.Context, ps []Partition) {
 		return
 	}
 	ended := r.detach(ps)
+	defer r.tellEnded(ps)
 	r.drain(ended)
 	if fault.Hit(r.workCtx, fault.Drained) != nil {
 		return
@@ -205,6 +218,15 @@ func (in *intake[Tx]) Lose(ps []Partition) {
 	for _, l := range r.detach(ps) {
 		l.cancel()
 		l.stop()
+	}
+	r.tellEnded(ps)
+}
+
+func (r *Runner[Tx]) tellEnded(ps []Partition) {
+	if h := r.cfg.Hooks.Ended; h != nil {
+		for _, p := range ps {
+			h(p)
+		}
 	}
 }
 

@@ -107,3 +107,48 @@ func (p *progress) end() {
 	defer p.mu.Unlock()
 	p.void = true
 }
+
+// LiveProgress is how far this member is with a partition that it has.
+type LiveProgress struct {
+	Partition Partition
+	Received  int64 // the offset after the last one received
+	Next      int64 // the store's position: every offset below it is settled
+	Committed int64 // the offset stored with the source; -1: none by this member
+	End       int64 // of the readable log, when it was last looked at
+	Buffered  int   // bytes of records that are not settled
+	Halted    bool
+}
+
+// Lag is how many offsets are not settled. Not all of them need be records.
+func (p *LiveProgress) Lag() int64 { return max(p.End-p.Next, 0) }
+
+// Progress lists the partitions that this member has at the moment, in no order. It is for metrics and health checks.
+func (r *Runner[Tx]) Progress() []LiveProgress {
+	r.mu.Lock()
+	all := make([]LiveProgress, 0, len(r.seats))
+	lanes := make([]*lane[Tx], 0, len(r.seats))
+	for _, s := range r.seats {
+		lanes = append(lanes, s.lane)
+		all = append(all, LiveProgress{Partition: s.assignment.Partition, Committed: -1, End: s.end, Halted: s.halted})
+	}
+	r.mu.Unlock()
+	for i, l := range lanes {
+		if l == nil {
+			continue
+		}
+		p := &all[i]
+		l.mu.Lock()
+		p.Buffered = l.bytes
+		l.mu.Unlock()
+		l.progress.read(p)
+	}
+	return all
+}
+
+func (p *progress) read(to *LiveProgress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	to.Received, to.Next, to.Committed = p.marks.Received(), p.stored.next, p.committed
+	to.Next = max(to.Next, p.marks.Frontier()) // what carries no data is behind us too
+	to.End = max(to.End, to.Received)
+}

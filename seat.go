@@ -24,11 +24,12 @@ type seat[Tx any] struct {
 	halted bool      // an answer is awaited
 	fences int       // refusals in a row
 	tries  int       // in a row, without an answer
+	end    int64     // of the log, when it was last looked at
 	stale  []State   // conditions of an earlier owner that pass when a batch is settled
 }
 
 func newSeat[Tx any](r *Runner[Tx], a *Assignment) *seat[Tx] {
-	s := &seat[Tx]{r: r, assignment: a}
+	s := &seat[Tx]{r: r, assignment: a, end: a.End}
 	s.ctx, s.cancel = context.WithCancel(r.workCtx)
 	return s
 }

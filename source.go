@@ -34,6 +34,8 @@ type Intake interface {
 	Revoke(ctx context.Context, ps []Partition)
 	// Lose ends assignments that may already be another's: nothing is committed for them.
 	Lose(ps []Partition)
+	// Seen tells where the readable part of a log ends, now and then, so that lag can be told.
+	Seen(p Partition, end int64)
 	// Raise tells of a condition. If its state halts, the source has stopped reading the partition, and does not read on
 	// before its Flow is rewound. Neither Raise nor Clear blocks.
 	Raise(c Condition)

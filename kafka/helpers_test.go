@@ -226,6 +226,8 @@ func (in *intake) Revoke(ctx context.Context, ps []pawl.Partition) {
 
 func (in *intake) Lose(ps []pawl.Partition) { in.finish(ps, &in.lost) }
 
+func (in *intake) Seen(pawl.Partition, int64) {}
+
 func (in *intake) Raise(c pawl.Condition) {
 	defer in.store.change()
 	in.mu.Lock()

@@ -120,6 +120,7 @@ func (w *watch) lookAtLogs(ctx context.Context) {
 		return // cannot say
 	}
 	for i, a := range as {
+		w.r.in.Seen(a.Partition, all[i].stable)
 		w.lookAtLog(a, nexts[i], all[i])
 	}
 }
