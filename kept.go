@@ -1,9 +1,23 @@
 package pawl
 
-import "time"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Kept names a record that the store keeps beside the log: held behind its stream, or set aside in quarantine. When it is
-// its turn it goes the way of any record, in the lane of the partition that it came from.
+// its turn it goes the way of any record, in the lane of the partition that it came from. What Apply then does, beside the
+// row of the decision:
+//
+//	held, and decided (or a duplicate)     it is held no longer; a stream without holds and blocker is free
+//	held, and Quarantined                  it moves to quarantine, and blocks its stream if Blocks says so
+//	in quarantine, and decided             it is closed; its stream has no blocker, or the next of its blockers
+//	in quarantine, and Quarantined         it stays, with the new cause and one replay more
+//	Held                                   nothing changes
+//
+// What is no longer kept as the task said, or whose operation no longer runs, is refused with ErrNotKept.
 type Kept struct {
 	Hold       int64 // id of the hold, or 0
 	Quarantine int64 // id in quarantine, or 0
@@ -13,6 +27,10 @@ type Kept struct {
 	// it is a duplicate, not a conflict.
 	Original Fingerprint
 }
+
+// ErrNotKept is an ErrRaced: the record of a task has been settled by someone else, its stream is blocked again, or its
+// operation was stopped. Nothing was written. Drop the task and ask for Orders again.
+var ErrNotKept = fmt.Errorf("%w: the record is no longer kept, or its turn is over", ErrRaced)
 
 // Act is what is to be done with a kept record.
 type Act uint8
@@ -33,6 +51,18 @@ type Task struct {
 	Record Record // as it came, or as it was edited
 	By     string // who asked for it, and why; empty where its stream became free
 	Why    string
+}
+
+// MergeTasks puts items of operations and records to release in the order of their partitions, for stores: at most limit,
+// and neither kind crowds the other out.
+func MergeTasks(items, holds []Task, limit int) []Task {
+	n := min(len(items), max(limit-len(holds), (limit+1)/2))
+	m := min(len(holds), limit-n)
+	all := slices.Concat(items[:n], holds[:m])
+	slices.SortStableFunc(all, func(a, b Task) int {
+		return cmp.Or(cmp.Compare(a.Row, b.Row), cmp.Compare(a.Record.Offset, b.Record.Offset))
+	})
+	return all
 }
 
 // Orders are what an owner finds in the store to do, beside the log.

@@ -20,6 +20,14 @@ const (
 	OperationEdit OperationKind = "edit"
 )
 
+// Act is what the kind has lanes do with each item.
+func (k OperationKind) Act() Act {
+	if k == OperationSkip {
+		return ActSkip
+	}
+	return ActReplay
+}
+
 // OperationState is how far an operation has come.
 type OperationState string
 
@@ -99,6 +107,25 @@ type Operation struct {
 	Why      string
 	At       time.Time
 	EndedAt  time.Time // zero: it has not
+
+	ResumedAt   time.Time // when it last began to run: Rate counts from here
+	ResumedDone int       // what was done by then
+}
+
+// Due is how many items may be carried out by now: all that are left, or fewer where Canary or Rate say so.
+func (o *Operation) Due(now time.Time) int {
+	if o.State != OperationRunning {
+		return 0
+	}
+	due := o.Total - o.Done
+	if o.Done < o.Canary {
+		due = min(due, o.Canary-o.Done)
+	}
+	if o.Rate > 0 {
+		allowed := min(o.Rate*now.Sub(o.ResumedAt).Seconds(), float64(o.Total))
+		due = min(due, int(allowed)-(o.Done-o.ResumedDone))
+	}
+	return max(due, 0)
 }
 
 // QuarantineFilter picks items. Fields that are set must all match.

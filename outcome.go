@@ -1,6 +1,9 @@
 package pawl
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Outcome is what became of a record on a route. Numbers are stored: they never change meaning.
 type Outcome uint8
@@ -14,8 +17,14 @@ const (
 	WasStale Outcome = 3
 	// Ignored: a valid event that needs no effect here.
 	Ignored Outcome = 4
+	// Superseded: another event has made this one pointless before it was applied.
+	Superseded Outcome = 5
+	// Held: kept behind its stream, which is blocked; it claims nothing until its turn comes.
+	Held Outcome = 6
 	// Quarantined: set aside whole, with the cause; it claims nothing until an operator decides.
 	Quarantined Outcome = 7
+	// Skipped: an operator has decided that it takes no effect.
+	Skipped Outcome = 8
 )
 
 func (o Outcome) String() string {
@@ -28,14 +37,26 @@ func (o Outcome) String() string {
 		return "stale"
 	case Ignored:
 		return "ignored"
+	case Superseded:
+		return "superseded"
+	case Held:
+		return "held"
 	case Quarantined:
 		return "quarantined"
+	case Skipped:
+		return "skipped"
 	}
 	return fmt.Sprintf("outcome(%d)", uint8(o))
 }
 
 // Claims reports whether the outcome is the terminal decision for its Key: a later copy is then a duplicate.
-func (o Outcome) Claims() bool { return o == Applied || o == WasStale || o == Ignored }
+func (o Outcome) Claims() bool {
+	switch o {
+	case Applied, WasStale, Ignored, Superseded, Skipped:
+		return true
+	}
+	return false
+}
 
 // Causes of quarantine. They are stored and shown to operators, so their spelling never changes.
 const (
@@ -44,6 +65,7 @@ const (
 	CauseValidation = "validation" // the handler rejected it, or the data broke a constraint
 	CauseCorruption = "corruption" // it contradicts what is stored
 	CauseFailure    = "failure"    // it failed again and again for a reason Pawl does not know
+	CauseCrash      = "crash"      // whoever tried it did not live to tell
 )
 
 // Decision is one record on one route, on its way through the transaction: first who it is, then what the store knows
@@ -58,21 +80,47 @@ type Decision struct {
 	Fingerprint Fingerprint
 	Mode        Mode
 
+	// Kept says where the store keeps the record; nil: it is a record of the log.
+	Kept *Kept
+
+	// Sequenced says that the route keeps its streams in order. Set by the runner.
+	Sequenced bool
+
 	// Prior is the decision that the store already had for this Key, found at the start of the transaction.
 	Prior *Prior
+
+	// Blocked says that the stream is blocked: a record of it is in quarantine and blocks it, or records are held. Set by the
+	// store at the start of the transaction, for records of the log that are Sequenced and have a stream.
+	Blocked bool
 
 	Outcome Outcome
 	Reason  string // why, for everything but Applied
 	Cause   string // a Cause… constant, for Quarantined
 	Tries   int    // how often it was tried before it was quarantined
+	Blocks  bool   // of a Quarantined one: its stream is blocked from here on
 
 	// Repeat marks a delivery that was settled before, from this very position: nothing is written for it.
 	Repeat bool
+}
+
+// Claims reports whether d is the terminal decision for its Key, and so gets the row that claims it. An operator may skip
+// what has no key, or a key that is decided: then the position is settled, and there is nothing to claim.
+func (d *Decision) Claims() bool {
+	if d.Outcome == Skipped && d.Kept != nil && (d.Identity.Key == "" || d.Prior != nil) {
+		return false
+	}
+	return d.Outcome.Claims()
 }
 
 // Prior is a decision found in the store.
 type Prior struct {
 	Outcome      Outcome
 	Fingerprint  Fingerprint
-	SamePosition bool // decided from the very position that is being handled: this is a redelivery
+	Accepted     []Fingerprint // content that counts as the same, such as that before an edit; mostly nil
+	SamePosition bool          // decided from the very position that is being handled: this is a redelivery
+}
+
+// Accepts reports whether content with fingerprint f is what was decided: then it is a duplicate, and else a conflict.
+func (p *Prior) Accepts(f Fingerprint) bool {
+	return p.Fingerprint == f || slices.Contains(p.Accepted, f)
 }

@@ -34,9 +34,11 @@ type BoundStore[Tx any] interface {
 
 	// Apply settles a batch in one transaction:
 	//
-	//  1. look up what is already decided for the keys of w.Decisions, and set their Prior;
+	//  1. look up what is already decided for the keys of w.Decisions, and set their Prior; and which of their streams are
+	//     blocked, and set Blocked;
 	//  2. call w.Run, which runs handlers in the transaction and gives every decision its Outcome;
-	//  3. insert one row per decision (claim and evidence in one), the later copies, and the quarantined records;
+	//  3. insert one row per decision (claim and evidence in one), the later copies, and the quarantined and held records;
+	//     settle what was kept: see [Kept];
 	//  4. last, within w.Commit, advance the position to w.Next while proving that o's epoch is current and that the database has not gone
 	//     back behind what o has seen; then commit.
 	//
@@ -46,6 +48,15 @@ type BoundStore[Tx any] interface {
 	// returned; Classify tells the rest apart. A failure of the store's own statements that no record can be blamed for is an
 	// *Error of class Misconfigured.
 	Apply(ctx context.Context, o *Ownership, w *Work[Tx]) error
+
+	// Orders returns what an operator wants of this consumer, and the kept records whose turn it is in the partitions rows
+	// (Ownership.Row), at most limit of them, those of one stream in order.
+	Orders(ctx context.Context, rows []int64, now time.Time, limit int) (*Orders, error)
+
+	// Attempt notes durably, in a transaction of its own, that the record at offset is about to be tried by an owner that goes
+	// carefully. It proves o's fence, and returns how many attempts there were before without the position having advanced
+	// past it.
+	Attempt(ctx context.Context, o *Ownership, offset int64) (before int, err error)
 
 	// Release gives a partition back in good order. Releasing what another owner has taken meanwhile is not an error.
 	Release(ctx context.Context, o *Ownership) error
@@ -94,12 +105,13 @@ type Ownership struct {
 	Token     string // of this Acquire alone: epochs may repeat in a database that was restored
 	Seq       int64
 	Next      int64 // the position: every offset below it is settled
+	Crashes   int   // owners in a row, before this one, that ended without advancing it
 }
 
 // Work is one batch on its way into a transaction.
 type Work[Tx any] struct {
 	Decisions []*Decision
-	Next      int64     // the position once this batch is settled; see Frontier
+	Next      int64     // the position once this batch is settled; kept records leave it where it is. See Frontier
 	Now       time.Time // the time to write wherever a row says when
 
 	// Beside says that other batches of this ownership may be under way: what can be done before Commit should be. Turn is

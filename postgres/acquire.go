@@ -44,7 +44,7 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	var epoch int64
 	var token string
 	err = s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
-		return scan(&epoch, &token, &o.Seq, &o.Next)
+		return scan(&epoch, &token, &o.Seq, &o.Next, &o.Crashes)
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("read position: %w", err)
@@ -91,7 +91,7 @@ func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) err
 
 // Release gives a partition back. See pawl.BoundStore.
 func (s *bound[Tx]) Release(ctx context.Context, o *pawl.Ownership) error {
-	if err := s.link.exec(ctx, stmt{sql: s.query["release"], args: []any{int32(o.Row), o.Epoch, o.Token}}); err != nil {
+	if err := s.link.exec(ctx, stmt{sql: s.query["release_partition"], args: []any{int32(o.Row), o.Epoch, o.Token}}); err != nil {
 		return fmt.Errorf("release: %w", err)
 	}
 	return fault.Hit(ctx, fault.Released)

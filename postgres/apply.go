@@ -84,12 +84,12 @@ func (s *bound[Tx]) advance(ctx context.Context, t txn[Tx], o *pawl.Ownership, w
 	return s.resolve(ctx, o, err)
 }
 
-// look sets Prior from one set-based select.
+// look sets Prior from one set-based select, and Blocked beside it.
 func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds []*pawl.Decision) error {
 	keyed := make([]*pawl.Decision, 0, len(ds))
 	var k keyColumns
 	for _, d := range ds {
-		if d.Identity.Key != "" {
+		if d.Prior = nil; d.Identity.Key != "" {
 			keyed = append(keyed, d)
 			k.add(s.scopes[d.Route], d.KeyID)
 		}
@@ -99,7 +99,8 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 		var outcome int16
 		var row int32
 		var fp []byte
-		if err := scan(&i, &outcome, &fp, &row, &offset); err != nil {
+		var accepted *string
+		if err := scan(&i, &outcome, &fp, &row, &offset, &accepted); err != nil {
 			return err
 		}
 		d := keyed[i-1]
@@ -107,39 +108,49 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 			Outcome: pawl.Outcome(outcome), SamePosition: int64(row) == o.Row && offset == d.Record.Offset,
 		}
 		copy(d.Prior.Fingerprint[:], fp)
-		return nil
+		if accepted == nil {
+			return nil
+		}
+		var err error
+		d.Prior.Accepted, err = parseAccepted(*accepted)
+		return err
 	}}
-	return t.exec(ctx, look, stmt{sql: s.query["end_of_look"]})
+	blocked := s.newLookBlocked(ds)
+	stmts := append([]stmt{look}, blocked.first(s.query)...)
+	if err := t.exec(ctx, append(stmts, stmt{sql: s.query["end_of_look"]})...); err != nil {
+		return err
+	}
+	return s.rest(ctx, t, blocked)
 }
 
 // evidence is what is written about the decisions, as statements that need no answer in between.
 func (s *bound[Tx]) evidence(o *pawl.Ownership, w *pawl.Work[Tx], named map[string]int32) ([]stmt, error) {
-	var decided, others, aside []*pawl.Decision
-	for _, d := range w.Decisions {
-		switch {
-		case d.Outcome == 0:
-			return nil, fmt.Errorf("offset %d has no outcome", d.Record.Offset)
-		case d.Outcome.Claims():
-			decided = append(decided, d)
-		case !d.Repeat:
-			others = append(others, d)
-			if d.Outcome == pawl.Quarantined {
-				aside = append(aside, d)
-			}
-		}
+	b, err := sortBatch(w.Decisions)
+	if err != nil {
+		return nil, err
 	}
 	stmts := make([]stmt, 0, 5)
-	common := []any{int32(o.Row), s.code, w.Now}
-	if len(decided) > 0 {
-		stmts = append(stmts, stmt{sql: s.query["insert_decision"], args: append(common[:3:3], s.decisionColumns(decided, named)...), after: fault.Claimed})
+	add := func(name string, after fault.Point, columns ...any) {
+		args := append([]any{int32(o.Row), s.code, w.Now}, columns...)
+		stmts = append(stmts, stmt{sql: s.query[name], args: args, after: after})
 	}
-	if len(others) > 0 {
-		stmts = append(stmts, stmt{sql: s.query["insert_redelivery"], args: append(common[:3:3], s.redeliveryColumns(others)...)})
+	if len(b.decided) > 0 {
+		add("insert_decision", fault.Claimed, s.decisionColumns(b.decided, named)...)
 	}
-	if len(aside) > 0 {
-		stmts = append(stmts, stmt{sql: s.query["insert_quarantine"], args: append(common[:3:3], s.quarantineColumns(aside)...), after: fault.Quarantined})
+	if len(b.edited) > 0 {
+		columns := s.decisionColumns(b.edited, named) // which sorts them
+		add("insert_edited_decision", fault.Claimed, append(columns, originals(b.edited))...)
 	}
-	return stmts, nil
+	if len(b.others) > 0 {
+		add("insert_redelivery", "", s.redeliveryColumns(b.others)...)
+	}
+	if len(b.restate) > 0 {
+		add("restate_redelivery", "", s.redeliveryColumns(b.restate)...)
+	}
+	if len(b.aside) > 0 {
+		add("insert_quarantine", fault.Quarantined, s.quarantineColumns(b.aside)...)
+	}
+	return append(stmts, s.keep(o, w, b)...), nil
 }
 
 // resolve finds out whether a transaction whose answer was lost has committed. It never guesses: it waits for the lock of

@@ -26,6 +26,8 @@ func literal(v any) any {
 		return array(a, nullable(func(b *strings.Builder, n int32) { b.WriteString(strconv.Itoa(int(n))) }))
 	case []*int64:
 		return array(a, nullable(func(b *strings.Builder, n int64) { b.WriteString(strconv.FormatInt(n, 10)) }))
+	case []bool:
+		return array(a, func(b *strings.Builder, v bool) { b.WriteString(strconv.FormatBool(v)) })
 	case []string:
 		return array(a, writeText)
 	case []*string:
@@ -54,7 +56,7 @@ func literal(v any) any {
 		})
 	case pgtype.UUID:
 		return hex.EncodeToString(a.Bytes[:])
-	case nil, string, int16, int32, int64, time.Time:
+	case nil, string, int16, int32, int64, float64, bool, time.Time, []byte:
 		return a
 	}
 	panic(fmt.Sprintf("postgres: no literal for %T", v)) // the arguments are this package's own

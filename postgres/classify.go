@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 
@@ -14,11 +15,12 @@ import (
 	"github.com/pawlhq/pawl/internal/fault"
 )
 
-// Pawl's own conditions, raised by pawl_advance.
+// Pawl's own conditions, raised by pawl_advance and its like.
 const (
 	codeFenced   = "PW001"
 	codeWentBack = "PW002"
 	codeEnded    = "PW003"
+	codeNotKept  = "PW004"
 )
 
 // code is the SQLSTATE of an error of any driver, or "".
@@ -40,8 +42,12 @@ func (s *Store[Tx]) translate(err error) error {
 		return pawl.ErrStoreWentBack
 	case c == codeEnded:
 		return pawl.ErrTxEnded
+	case c == codeNotKept:
+		return fmt.Errorf("%w (%w)", pawl.ErrNotKept, err)
 	case c == "23505" && strings.Contains(err.Error(), "pawl_decision_pkey"):
 		return pawl.ErrRaced
+	case c == "23503" && strings.Contains(err.Error(), "pawl_hold_stream_fkey"): // its stream was freed meanwhile
+		return fmt.Errorf("%w (%w)", pawl.ErrRaced, err)
 	}
 	if e := (*stmtError)(nil); errors.As(err, &e) && e.after != fault.Committed {
 		return s.own("write decisions", err)

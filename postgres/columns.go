@@ -28,6 +28,14 @@ func (k *keyColumns) add(scope int32, id pawl.KeyID) {
 
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
 
+func uuids(all [][16]byte) []pgtype.UUID {
+	out := make([]pgtype.UUID, len(all))
+	for i, b := range all {
+		out[i] = uuid(b)
+	}
+	return out
+}
+
 // column collects a value per row that may be absent.
 type column[E any] struct {
 	values  []E
@@ -135,28 +143,68 @@ func (s *bound[Tx]) redeliveryColumns(ds []*pawl.Decision) []any {
 	return []any{scope, mode, offset, outcome, form.arg(), id, fingerprint, ingested, reason.arg()}
 }
 
+// wholeColumns are what is kept of a record that is kept whole.
+type wholeColumns struct {
+	scope                 []int32
+	mode                  []int16
+	offset                []int64
+	epoch                 []int32
+	form                  column[int16]
+	id                    []pgtype.UUID
+	key, recordKey, value [][]byte
+	headers               column[string]
+	ingested              []time.Time
+}
+
+func (s *bound[Tx]) wholeColumns(ds []*pawl.Decision) *wholeColumns {
+	n := len(ds)
+	w := &wholeColumns{
+		scope: make([]int32, n), mode: make([]int16, n), offset: make([]int64, n), epoch: make([]int32, n), form: newColumn[int16](n),
+		id: make([]pgtype.UUID, n), key: make([][]byte, n), recordKey: make([][]byte, n), value: make([][]byte, n),
+		headers: newColumn[string](n), ingested: make([]time.Time, n),
+	}
+	for i, d := range ds {
+		w.scope[i], w.mode[i], w.offset[i], w.epoch[i] = s.scopes[d.Route], int16(d.Mode), d.Record.Offset, d.Record.LeaderEpoch
+		decoded := d.Identity.Key != ""
+		w.form.add(int16(d.KeyID.Form), decoded)
+		if decoded {
+			w.id[i], w.key[i] = uuid(d.KeyID.ID), []byte(d.Identity.Key)
+		}
+		w.recordKey[i], w.value[i] = d.Record.Key, d.Record.Value
+		w.headers.add(pawl.EncodeHeaders(d.Record.Headers), len(d.Record.Headers) > 0)
+		w.ingested[i] = d.Record.Timestamp
+	}
+	return w
+}
+
 // quarantineColumns are the arguments $4… of insert_quarantine.
 func (s *bound[Tx]) quarantineColumns(ds []*pawl.Decision) []any {
 	n := len(ds)
-	scope, mode, offset, epoch := make([]int32, n), make([]int16, n), make([]int64, n), make([]int32, n)
-	cause, reason, tries := make([]string, n), make([]string, n), make([]int32, n)
-	form, id, key, stream := newColumn[int16](n), make([]pgtype.UUID, n), make([][]byte, n), newColumn[string](n)
-	recordKey, value, headers, ingested := make([][]byte, n), make([][]byte, n), newColumn[string](n), make([]time.Time, n)
+	w := s.wholeColumns(ds)
+	cause, reason, tries, blocks := make([]string, n), make([]string, n), make([]int32, n), make([]bool, n)
+	fingerprint, stream := make([]pgtype.UUID, n), newColumn[string](n)
 	for i, d := range ds {
-		scope[i], mode[i], offset[i], epoch[i] = s.scopes[d.Route], int16(d.Mode), d.Record.Offset, d.Record.LeaderEpoch
-		cause[i], reason[i], tries[i] = d.Cause, storable(d.Reason), int32(d.Tries)
-		decoded := d.Identity.Key != ""
-		form.add(int16(d.KeyID.Form), decoded)
-		if decoded {
-			id[i], key[i] = uuid(d.KeyID.ID), []byte(d.Identity.Key)
+		cause[i], reason[i], tries[i], blocks[i] = d.Cause, storable(d.Reason), int32(d.Tries), blocksStream(d)
+		if d.Identity.Key != "" {
+			fingerprint[i] = uuid(d.Fingerprint)
 		}
 		stream.add(d.Identity.Stream, d.Identity.Stream != "")
-		recordKey[i], value[i] = d.Record.Key, d.Record.Value
-		headers.add(pawl.EncodeHeaders(d.Record.Headers), len(d.Record.Headers) > 0)
-		ingested[i] = d.Record.Timestamp
 	}
 	return []any{
-		scope, mode, offset, epoch, cause, reason, tries, form.arg(), id, key, stream.arg(), recordKey, value, headers.arg(), ingested,
+		w.scope, w.mode, w.offset, w.epoch, cause, reason, tries, blocks, w.form.arg(), w.id, w.key, fingerprint, stream.arg(),
+		w.recordKey, w.value, w.headers.arg(), w.ingested,
+	}
+}
+
+// holdColumns are the arguments $4… of insert_hold.
+func (s *bound[Tx]) holdColumns(ds []*pawl.Decision) []any {
+	w := s.wholeColumns(ds)
+	stream := make([]string, len(ds))
+	for i, d := range ds {
+		stream[i] = d.Identity.Stream
+	}
+	return []any{
+		w.scope, w.mode, w.offset, w.epoch, stream, w.form.arg(), w.id, w.key, w.recordKey, w.value, w.headers.arg(), w.ingested,
 	}
 }
 

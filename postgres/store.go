@@ -6,6 +6,7 @@ import (
 	"embed"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,8 @@ type bound[Tx any] struct {
 	consumer int32
 	scopes   []int32 // by route
 	code     int32
-	begin    string // with the timeouts filled in
+	begin    string      // with the timeouts filled in
+	blocked  atomic.Bool // what to ask first about streams: see look
 }
 
 // New returns a store for handlers on pgx. The pool stays the caller's.
@@ -68,7 +70,9 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 	return s
 }
 
-var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|condition|advance)\b`)
+var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|condition|advance|` +
+	`stream|hold|revision|operation|operation_item|audit|audit_stays|attempt|pause|` +
+	`turn|release|free|resolve|set_aside_again|carry_out|note_attempt)\b`)
 
 // qualifier puts the schema before each of Pawl's own names. The session's search path is not used for it: a pooling
 // proxy does not keep it.

@@ -93,6 +93,9 @@ func (a *application) run(ctx context.Context) error {
 	if err := a.look(ctx); err != nil {
 		return own("look up keys", err)
 	}
+	if err := a.lookBlocked(ctx); err != nil {
+		return own("look up blocked streams", err)
+	}
 	if err := fault.Hit(ctx, fault.Looked); err != nil {
 		return err
 	}
@@ -110,6 +113,9 @@ func (a *application) run(ctx context.Context) error {
 	}
 	if err := a.setAside(ctx); err != nil {
 		return own("write redeliveries and quarantine", err)
+	}
+	if err := a.keep(ctx); err != nil {
+		return own("settle streams and kept records", err)
 	}
 	return fault.Hit(ctx, fault.Quarantined)
 }
@@ -159,7 +165,11 @@ func (a *application) readPriors(rows *sql.Rows, asked map[scoped][]*pawl.Decisi
 		var key, print []byte
 		var found pawl.Prior
 		var row, offset int64
-		if err := rows.Scan(&at.scope, &at.key.Form, &key, &found.Outcome, &print, &row, &offset); err != nil {
+		var accepted sql.NullString
+		if err := rows.Scan(&at.scope, &at.key.Form, &key, &found.Outcome, &print, &row, &offset, &accepted); err != nil {
+			return err
+		}
+		if err := parseAccepted(&found.Accepted, accepted.String); err != nil {
 			return err
 		}
 		copy(at.key.ID[:], key)
@@ -184,8 +194,8 @@ func (a *application) handle(ctx context.Context) error {
 		return err
 	}
 	for _, d := range a.work.Decisions {
-		if d.Outcome == 0 {
-			return fmt.Errorf("sqlite: record %s@%d was left without an outcome", d.Record.Partition, d.Record.Offset)
+		if err := a.check(d); err != nil {
+			return fmt.Errorf("sqlite: record %s@%d %w", d.Record.Partition, d.Record.Offset, err)
 		}
 	}
 	return ctx.Err()
@@ -193,7 +203,7 @@ func (a *application) handle(ctx context.Context) error {
 
 // claim inserts the decisions that are final for their keys, in key order.
 func (a *application) claim(ctx context.Context) error {
-	claims := a.decisions(func(d *pawl.Decision) bool { return d.Outcome.Claims() })
+	claims := a.decisions((*pawl.Decision).Claims)
 	slices.SortFunc(claims, func(x, y *pawl.Decision) int { return a.compareKeys(x, y) })
 	for i := 1; i < len(claims); i++ {
 		if a.compareKeys(claims[i-1], claims[i]) == 0 {
@@ -218,11 +228,17 @@ func (a *application) compareKeys(x, y *pawl.Decision) int {
 
 // setAside writes what did not decide a key: one row by position for all of them, and the quarantined ones whole.
 func (a *application) setAside(ctx context.Context) error {
-	others := a.decisions(func(d *pawl.Decision) bool { return !d.Outcome.Claims() })
+	others := a.decisions(func(d *pawl.Decision) bool { return !d.Claims() && d.Kept == nil })
 	if err := a.insert(ctx, "insert_redelivery", others, a.redeliveryRow); err != nil {
 		return err
 	}
-	quarantined := a.decisions(func(d *pawl.Decision) bool { return d.Outcome == pawl.Quarantined })
+	restate := a.decisions(func(d *pawl.Decision) bool { return !d.Claims() && d.Kept != nil && d.Outcome != pawl.Held })
+	if err := a.insert(ctx, "restate_redelivery", restate, a.redeliveryRow); err != nil {
+		return err
+	}
+	quarantined := a.decisions(func(d *pawl.Decision) bool {
+		return d.Outcome == pawl.Quarantined && (d.Kept == nil || d.Kept.Hold != 0)
+	})
 	return a.insert(ctx, "insert_quarantine", quarantined, a.quarantineRow)
 }
 
@@ -265,13 +281,8 @@ func (a *application) advance(ctx context.Context) (seq int64, err error) {
 		return seq, err
 	}
 	at, err := scanProgress(a.tx.QueryRowContext(ctx, query("read_progress"), o.Row))
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, err
-	case at.epoch > o.Epoch:
-		return 0, fmt.Errorf("%w: epoch is %d, owner holds %d", pawl.ErrFenced, at.epoch, o.Epoch)
-	case at.epoch < o.Epoch, at.token != o.Token:
-		return 0, fmt.Errorf("%w: epoch is %d of another history, owner holds %d", pawl.ErrStoreWentBack, at.epoch, o.Epoch)
 	}
-	return 0, fmt.Errorf("%w: seq is %d, owner has seen %d", pawl.ErrStoreWentBack, at.seq, o.Seq)
+	return 0, at.prove(o)
 }

@@ -82,6 +82,9 @@ func isTaken(err error) bool {
 	return hasCode(err, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 }
 
+// isStranded reports a record that would be held behind a stream that is free.
+func isStranded(err error) bool { return hasCode(err, sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY) }
+
 // isRefusedCommit reports a commit that the guard turned into a rollback.
 func isRefusedCommit(err error) bool { return hasCode(err, sqlite3.SQLITE_CONSTRAINT_COMMITHOOK) }
 

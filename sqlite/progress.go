@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/pawlhq/pawl"
@@ -43,7 +44,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	if err != nil {
 		return nil, fmt.Errorf("acquire %s: read position: %w", p, err)
 	}
-	o.Seq, o.Next = at.seq, at.next
+	o.Seq, o.Next, o.Crashes = at.seq, at.next, at.crashes
 	return o, nil
 }
 
@@ -68,7 +69,10 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 		if errors.Is(err, sql.ErrNoRows) {
 			return pawl.ErrFenced
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return forgetAttempts(ctx, tx, o.Row, math.MaxInt64) // they do not count against records that are read again
 	})
 	if err != nil {
 		return fmt.Errorf("move position of %s: %w", o.Partition, err)
@@ -80,7 +84,7 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 // Release gives a partition back, unless another owner has taken it.
 func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	err := s.write(ctx, func(tx *transaction) error {
-		_, err := tx.ExecContext(ctx, query("release"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
+		_, err := tx.ExecContext(ctx, query("release_partition"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
 			sql.Named("token", o.Token))
 		return err
 	})
@@ -90,10 +94,51 @@ func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	return fault.Hit(ctx, fault.Released)
 }
 
+// Attempt notes a try. See pawl.BoundStore.
+func (s *bound) Attempt(ctx context.Context, o *pawl.Ownership, offset int64) (before int, err error) {
+	err = s.write(ctx, func(tx *transaction) error {
+		at, err := scanProgress(tx.QueryRowContext(ctx, query("read_progress"), o.Row))
+		if err != nil {
+			return err
+		}
+		if err := at.prove(o); err != nil {
+			return err
+		}
+		if err := forgetAttempts(ctx, tx, o.Row, at.next); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, query("note_attempt"), sql.Named("id", o.Row), sql.Named("offset", offset),
+			sql.Named("now", time.Now().UnixMicro())).Scan(&before)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("note an attempt at %s@%d: %w", o.Partition, offset, err)
+	}
+	return before, nil
+}
+
+func forgetAttempts(ctx context.Context, tx *transaction, row, before int64) error {
+	_, err := tx.ExecContext(ctx, query("forget_attempts"), sql.Named("id", row), sql.Named("before", before))
+	return err
+}
+
 // progress is what a progress row says.
 type progress struct {
 	epoch, seq, next int64
 	token            string
+	crashes          int
+}
+
+// prove reports why o is not the owner, if it is not.
+func (at progress) prove(o *pawl.Ownership) error {
+	switch {
+	case at.epoch > o.Epoch:
+		return fmt.Errorf("%w: epoch is %d, owner holds %d", pawl.ErrFenced, at.epoch, o.Epoch)
+	case at.epoch < o.Epoch, at.token != o.Token:
+		return fmt.Errorf("%w: epoch is %d of another history, owner holds %d", pawl.ErrStoreWentBack, at.epoch, o.Epoch)
+	case at.seq < o.Seq:
+		return fmt.Errorf("%w: seq is %d, owner has seen %d", pawl.ErrStoreWentBack, at.seq, o.Seq)
+	}
+	return nil
 }
 
 // readProgress reads on the writer connection: what it sees is committed, and nothing of this store's is under way.
@@ -102,7 +147,7 @@ func (s *Store) readProgress(ctx context.Context, row int64) (progress, error) {
 }
 
 func scanProgress(row *sql.Row) (at progress, err error) {
-	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next)
+	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next, &at.crashes)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: the progress row is gone", pawl.ErrStoreWentBack)
 	}

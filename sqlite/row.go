@@ -25,6 +25,7 @@ func (a *application) decisionRow(ctx context.Context, d *pawl.Decision) ([]any,
 		d.KeyID.Form, d.KeyID.ID[:], hashedKey(d), d.Fingerprint[:], d.Outcome, d.Record.Offset, a.ingested(d),
 		timeOrNull(id.OccurredAt), typeID, streamTypeID, orNull(id.Stream), orNull(id.Version), orNull(id.SchemaVersion),
 		orNull(clean(d.Reason)), orNull(id.EventID), orNull(id.MessageID), orNull(id.CorrelationID), orNull(id.CausationID),
+		accepted(d),
 	}, nil
 }
 
@@ -40,13 +41,13 @@ func (a *application) redeliveryRow(d *pawl.Decision) ([]any, error) {
 }
 
 func (a *application) quarantineRow(d *pawl.Decision) ([]any, error) {
-	var form, id any
+	var form, id, print any
 	if d.Identity.Key != "" {
-		form, id = d.KeyID.Form, d.KeyID.ID[:]
+		form, id, print = d.KeyID.Form, d.KeyID.ID[:], d.Fingerprint[:]
 	}
 	return []any{
 		a.bound.scopes[d.Route], a.owned.Row, a.bound.code, d.Mode, micros(a.work.Now),
-		d.Record.Offset, d.Record.LeaderEpoch, d.Cause, clean(d.Reason), d.Tries, form, id, hashedKey(d),
+		d.Record.Offset, d.Record.LeaderEpoch, d.Cause, clean(d.Reason), d.Tries, blocksStream(d), form, id, hashedKey(d), print,
 		orNull(d.Identity.Stream), d.Record.Key, d.Record.Value, orNull(pawl.EncodeHeaders(d.Record.Headers)), a.ingested(d),
 	}, nil
 }

@@ -111,8 +111,21 @@ func (w *world[Tx]) state() []string {
 			all = append(all, table+" "+l)
 		}
 	}
-	for _, l := range w.lines(`select scope, key from effect`) {
-		all = append(all, "effect "+l)
+	for _, query := range []string{
+		`select scope, key from effect`,
+		`select id, status, cause, reason, tries, blocks, replays from pawl_quarantine`,
+		`select scope_id, stream, blocked_by from pawl_stream`,
+		`select id, scope_id, stream, progress_id, position_offset from pawl_hold`,
+		`select id, state, total, done, failed, resumed_done from pawl_operation`,
+		`select id, operation_id, quarantine_id, outcome, reason from pawl_operation_item`,
+		`select id, operation_id, item_id, what, actor from pawl_audit`,
+		`select progress_id, position_offset, attempts from pawl_attempt`,
+		`select quarantine_id, number from pawl_revision`,
+		`select consumer_id, actor from pawl_pause`,
+	} {
+		for _, l := range w.lines(query) {
+			all = append(all, query+": "+l)
+		}
 	}
 	return all
 }
@@ -123,7 +136,8 @@ func (w *world[Tx]) positions() []string {
 }
 
 // consistent checks marker ⇔ effect ⇔ position: every applied decision has its one effect, every effect its decision, and
-// the position is past every decision.
+// the position is past every decision. And streams: each is there for a reason, each blocker is open, and none that should
+// block is forgotten.
 func (w *world[Tx]) consistent() {
 	w.Helper()
 	effects := map[string]int{}
@@ -146,4 +160,17 @@ func (w *world[Tx]) consistent() {
 	for at := range effects {
 		w.Errorf("effect %s without its decision", at)
 	}
+	w.wantInt(0, `
+		select count(*)
+		from pawl_stream s
+		where s.blocked_by is null
+		  and not exists (select 1 from pawl_hold h where h.scope_id = s.scope_id and h.stream = s.stream)`)
+	w.wantInt(0, `select count(*) from pawl_stream s join pawl_quarantine q on q.id = s.blocked_by where q.status <> 1`)
+	w.wantInt(0, `
+		select count(*)
+		from pawl_quarantine q
+		where q.status = 1
+		  and q.blocks
+		  and not exists (
+			  select 1 from pawl_stream s where s.scope_id = q.scope_id and s.stream = q.stream and s.blocked_by is not null)`)
 }

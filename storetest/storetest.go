@@ -85,6 +85,8 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"cancel", cancelTests[Tx]()},
 		{"key", keyTests[Tx]()},
 		{"quarantine", quarantineTests[Tx]()},
+		{"hold", holdTests[Tx]()},
+		{"kept", keptTests[Tx]()},
 		{"session", sessionTests[Tx]()},
 		{"acquire", acquireTests[Tx]()},
 		{"fence", fenceTests[Tx]()},

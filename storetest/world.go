@@ -152,7 +152,7 @@ func (c *client[Tx]) settle(ctx context.Context, s pawl.Session[Tx], d *pawl.Dec
 	case d.Prior == nil:
 		d.Outcome = pawl.Applied
 		return c.effect(ctx, s, d)
-	case d.Prior.Fingerprint != d.Fingerprint:
+	case !d.Prior.Accepts(d.Fingerprint):
 		d.Outcome, d.Cause, d.Reason, d.Tries = pawl.Quarantined, pawl.CauseConflict, "other content", 1
 	default:
 		d.Outcome, d.Reason, d.Repeat = pawl.Duplicate, "decided before", d.Prior.SamePosition

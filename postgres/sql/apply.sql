@@ -21,10 +21,11 @@ select k.i,
        d.outcome,
        uuid_send(d.fingerprint),
        d.progress_id,
-       d.position_offset
+       d.position_offset,
+       d.accepted::text
 from unnest($1::integer[], $2::smallint[], $3::uuid[]) with ordinality as k (scope_id, key_form, key_id, i)
 cross join lateral (
-    select outcome, fingerprint, progress_id, position_offset
+    select outcome, fingerprint, progress_id, position_offset, accepted
     from pawl_decision
     where scope_id = k.scope_id
       and key_form = k.key_form
@@ -55,6 +56,23 @@ select $1::integer, $2::integer, $3::timestamptz,
        unnest($17::bigint[]), unnest($18::integer[]), unnest($19::text[]), unnest($20::text[]),
        unnest($21::text[]), unnest($22::text[]), unnest($23::text[])
 
+-- name: insert_edited_decision
+-- As insert_decision, for records that were edited: the content as it came ($24) counts as the same from then on.
+insert into pawl_decision (
+    progress_id, code_id, processed_at,
+    scope_id, mode, key_form, key_id, key,
+    fingerprint, outcome, position_offset, ingested_at,
+    occurred_at, type_id, stream_type_id, stream,
+    version, schema_version, reason, event_id,
+    message_id, correlation_id, causation_id, accepted
+)
+select $1::integer, $2::integer, $3::timestamptz,
+       unnest($4::integer[]), unnest($5::smallint[]), unnest($6::smallint[]), unnest($7::uuid[]), unnest($8::bytea[]),
+       unnest($9::uuid[]), unnest($10::smallint[]), unnest($11::bigint[]), unnest($12::timestamptz[]),
+       unnest($13::timestamptz[]), unnest($14::integer[]), unnest($15::integer[]), unnest($16::text[]),
+       unnest($17::bigint[]), unnest($18::integer[]), unnest($19::text[]), unnest($20::text[]),
+       unnest($21::text[]), unnest($22::text[]), unnest($23::text[]), array[unnest($24::uuid[])]
+
 -- name: insert_redelivery
 -- The same position again writes nothing.
 insert into pawl_redelivery (
@@ -69,23 +87,52 @@ from unnest(
 ) as k (scope_id, mode, position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason)
 on conflict do nothing
 
--- name: insert_quarantine
-insert into pawl_quarantine (
-    progress_id, code_id, quarantined_at,
-    scope_id, mode, position_offset, leader_epoch, cause, reason, tries, key_form, key_id, key, stream, record_key, value,
-    headers, ingested_at
+-- name: restate_redelivery
+-- What was kept has come to something: the evidence of its position says what. Key and fingerprint stay as they came.
+insert into pawl_redelivery (
+    progress_id, code_id, processed_at,
+    scope_id, mode, position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason
 )
 select $1::integer, $2::integer, $3::timestamptz,
-       k.scope_id, k.mode, k.position_offset, k.leader_epoch, k.cause, k.reason, k.tries, k.key_form, k.key_id, k.key,
-       k.stream, k.record_key, k.value, k.headers, k.ingested_at
+       k.scope_id, k.mode, k.position_offset, k.outcome, k.key_form, k.key_id, k.fingerprint, k.ingested_at, k.reason
 from unnest(
-    $4::integer[], $5::smallint[], $6::bigint[], $7::integer[], $8::text[], $9::text[], $10::integer[], $11::smallint[],
-    $12::uuid[], $13::bytea[], $14::text[], $15::bytea[], $16::bytea[], $17::text[], $18::timestamptz[]
-) as k (
-    scope_id, mode, position_offset, leader_epoch, cause, reason, tries, key_form, key_id, key, stream, record_key, value,
-    headers, ingested_at
+    $4::integer[], $5::smallint[], $6::bigint[], $7::smallint[], $8::smallint[], $9::uuid[], $10::uuid[],
+    $11::timestamptz[], $12::text[]
+) as k (scope_id, mode, position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason)
+on conflict (scope_id, progress_id, position_offset) do update
+set outcome = excluded.outcome,
+    reason = excluded.reason,
+    code_id = excluded.code_id,
+    processed_at = excluded.processed_at
+
+-- name: insert_quarantine
+-- The same position again writes nothing, unless it was archived: who has it read again, and it fails again, sees it again.
+insert into pawl_quarantine as q (
+    progress_id, code_id, quarantined_at,
+    scope_id, mode, position_offset, leader_epoch, cause, reason, tries, blocks, key_form, key_id, key, fingerprint, stream,
+    record_key, value, headers, ingested_at
 )
-on conflict do nothing
+select $1::integer, $2::integer, $3::timestamptz,
+       k.scope_id, k.mode, k.position_offset, k.leader_epoch, k.cause, k.reason, k.tries, k.blocks, k.key_form, k.key_id, k.key,
+       k.fingerprint, k.stream, k.record_key, k.value, k.headers, k.ingested_at
+from unnest(
+    $4::integer[], $5::smallint[], $6::bigint[], $7::integer[], $8::text[], $9::text[], $10::integer[], $11::boolean[],
+    $12::smallint[], $13::uuid[], $14::bytea[], $15::uuid[], $16::text[], $17::bytea[], $18::bytea[], $19::text[],
+    $20::timestamptz[]
+) as k (
+    scope_id, mode, position_offset, leader_epoch, cause, reason, tries, blocks, key_form, key_id, key, fingerprint, stream,
+    record_key, value, headers, ingested_at
+)
+on conflict (scope_id, progress_id, position_offset) do update
+set status = 1,
+    cause = excluded.cause,
+    reason = excluded.reason,
+    tries = excluded.tries,
+    blocks = excluded.blocks,
+    code_id = excluded.code_id,
+    quarantined_at = excluded.quarantined_at,
+    settled_at = null
+where q.status = 4
 
 -- name: advance
 -- Position and fence, last before commit. Raises PW001 (fenced), PW002 (went back), PW003 (the handler ended it).

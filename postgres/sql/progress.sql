@@ -21,17 +21,29 @@ where consumer_id = $1::integer
 returning id, epoch
 
 -- name: move
--- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost.
-update pawl_progress
-set next_offset = $4::bigint,
-    seq = seq + 1
-where id = $1::integer
-  and epoch = $2::bigint
-  and owner = $3::text
-returning seq
+-- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost. Attempts from
+-- before do not count against records that are read again.
+with moved as (
+    update pawl_progress
+    set next_offset = $4::bigint,
+        seq = seq + 1
+    where id = $1::integer
+      and epoch = $2::bigint
+      and owner = $3::text
+    returning seq
+), forgotten as (
+    delete from pawl_attempt
+    where progress_id = $1::integer
+      and exists (select from moved)
+)
+select seq
+from moved
+
+-- name: note_attempt
+select pawl_note_attempt($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::timestamptz)
 
 -- name: read_progress
-select epoch, coalesce(owner, ''), seq, next_offset
+select epoch, coalesce(owner, ''), seq, next_offset, crashes
 from pawl_progress
 where id = $1::integer
 
@@ -43,7 +55,7 @@ from pawl_progress
 where id = $1::integer
 for update
 
--- name: release
+-- name: release_partition
 update pawl_progress
 set owner = null
 where id = $1::integer

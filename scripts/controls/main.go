@@ -20,7 +20,7 @@ type control struct {
 }
 
 var controls = []control{
-	{"claim is written", "postgres/apply.go", `if len(decided) > 0 {`, `if false {`, "./test", "TestEveryCrashLosesAndDoublesNothing/pgx/record"},
+	{"claim is written", "postgres/apply.go", `if len(b.decided) > 0 {`, `if false {`, "./test", "TestEveryCrashLosesAndDoublesNothing/pgx/record"},
 	{"claim is unique (PostgreSQL)", "postgres/migration/001_core.sql", `    primary key (scope_id, key_form, key_id)
 );
 comment on column pawl_decision.key_form`, `    unique (scope_id, key_form, key_id, progress_id, position_offset)
@@ -55,7 +55,20 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"a refused record is undone", "decide.go", `	if dirty {
 		return s.Undo(ctx)
 	}`, ``, ".", "TestWhatAHandlerReturns"},
-	{"a set-aside record keeps its bytes", "postgres/columns.go", `recordKey[i], value[i] = d.Record.Key, d.Record.Value`, `recordKey[i] = d.Record.Key`, "./postgres", "TestConformancePgx/quarantine"},
+	{"a hold references its stream", "postgres/migration/003_keep.sql", `    unique (scope_id, progress_id, position_offset),
+    constraint pawl_hold_stream_fkey foreign key (scope_id, stream) references pawl_stream (scope_id, stream)
+`, `    unique (scope_id, progress_id, position_offset)
+`, "./postgres", "TestConformancePgx/hold"},
+	{"a hold is released once (PostgreSQL)", "postgres/keep.go", `stmts = append(stmts, stmt{sql: s.query["turn"], args: []any{d.Kept.Hold}})`, ``, "./postgres", "TestConformancePgx/hold"},
+	{"a quarantined record is settled once (PostgreSQL)", "postgres/migration/003_keep.sql", `        raise exception 'pawl: % is not open in quarantine', p_quarantine using errcode = 'PW004';
+    end if;
+
+    update pawl_stream`, `    end if;
+
+    update pawl_stream`, "./postgres", "TestConformancePgx/kept"},
+	{"what is kept is settled once (SQLite)", "sqlite/keep.go", `if n, err := result.RowsAffected(); err != nil || n != 1 {`, `if n, err := result.RowsAffected(); err != nil || n > 1 {`, "./sqlite", "TestStore/kept"},
+	{"a stream passes to the next blocker", "postgres/migration/003_keep.sql", `and status = 1 and blocks)`, `and status = 0 and blocks)`, "./postgres", "TestConformancePgx/kept"},
+	{"a set-aside record keeps its bytes", "postgres/columns.go", `w.recordKey[i], w.value[i] = d.Record.Key, d.Record.Value`, `w.recordKey[i] = d.Record.Key`, "./postgres", "TestConformancePgx/quarantine"},
 	{"a handler cannot commit by text", "postgres/link_sql.go", `if got.String != guard {`, `if false {`, "./postgres", "TestConformanceDatabaseSQL/session"},
 	{"a restart reads from the store's position", "runner.go", `old.assignment.Flow.Rewind(l.owned.Next, func() {`, `old.assignment.Flow.Rewind(l.owned.Next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
 	{"revoke waits for work in flight", "intake.go", `	r.drain(ended)

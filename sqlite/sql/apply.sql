@@ -8,7 +8,8 @@ select d.scope_id,
        d.outcome,
        d.fingerprint,
        d.progress_id,
-       d.position_offset
+       d.position_offset,
+       d.accepted
 from (values /* each */ (?, ?, ?) /* end */) as k
 cross join pawl_decision as d
 where d.scope_id = k.column1
@@ -20,9 +21,9 @@ where d.scope_id = k.column1
 insert into pawl_decision (
     scope_id, progress_id, code_id, mode, processed_at,
     key_form, key_id, key, fingerprint, outcome, position_offset, ingested_at, occurred_at, type_id, stream_type_id, stream,
-    version, schema_version, reason, event_id, message_id, correlation_id, causation_id
+    version, schema_version, reason, event_id, message_id, correlation_id, causation_id, accepted
 )
-values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
 
 -- name: insert_redelivery
 -- The same position again writes nothing.
@@ -33,15 +34,37 @@ insert into pawl_redelivery (
 values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
 on conflict (scope_id, progress_id, position_offset) do nothing
 
+-- name: restate_redelivery
+-- What was kept has come to something: the evidence of its position says what. Key and fingerprint stay as they came.
+insert into pawl_redelivery (
+    scope_id, progress_id, code_id, mode, processed_at,
+    position_offset, outcome, key_form, key_id, fingerprint, ingested_at, reason
+)
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+on conflict (scope_id, progress_id, position_offset) do update
+set outcome = excluded.outcome,
+    reason = excluded.reason,
+    code_id = excluded.code_id,
+    processed_at = excluded.processed_at
+
 -- name: insert_quarantine
--- The same position again writes nothing.
+-- The same position again writes nothing, unless it was archived: who has it read again, and it fails again, sees it again.
 insert into pawl_quarantine (
     scope_id, progress_id, code_id, mode, quarantined_at,
-    position_offset, leader_epoch, cause, reason, tries, key_form, key_id, key, stream, record_key, value, headers,
-    ingested_at
+    position_offset, leader_epoch, cause, reason, tries, blocks, key_form, key_id, key, fingerprint, stream, record_key, value,
+    headers, ingested_at
 )
-values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
-on conflict (scope_id, progress_id, position_offset) do nothing
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+on conflict (scope_id, progress_id, position_offset) do update
+set status = 1,
+    cause = excluded.cause,
+    reason = excluded.reason,
+    tries = excluded.tries,
+    blocks = excluded.blocks,
+    code_id = excluded.code_id,
+    quarantined_at = excluded.quarantined_at,
+    settled_at = null
+where pawl_quarantine.status = 4
 
 -- name: advance
 -- Position and fence, last before commit. No row comes back to an owner that was overtaken, or that has seen more than is

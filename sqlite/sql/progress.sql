@@ -31,11 +31,11 @@ where id = :id
 returning seq
 
 -- name: read_progress
-select epoch, coalesce(owner, ''), seq, next_offset
+select epoch, coalesce(owner, ''), seq, next_offset, crashes
 from pawl_progress
 where id = ?
 
--- name: release
+-- name: release_partition
 update pawl_progress
 set owner = null
 where id = :id
@@ -51,3 +51,17 @@ where consumer_id = :consumer
   and partition = :partition
   and topic_id <> :topic_id
 limit 1
+
+-- name: note_attempt
+insert into pawl_attempt (progress_id, position_offset, attempts, first_at, last_at)
+values (:id, :offset, 1, :now, :now)
+on conflict (progress_id, position_offset) do update
+set attempts = attempts + 1,
+    last_at = :now
+returning attempts - 1
+
+-- name: forget_attempts
+-- Those that the position has passed mean nothing any more.
+delete from pawl_attempt
+where progress_id = :id
+  and position_offset < :before
