@@ -39,6 +39,15 @@ func (s *sorter[Tx]) put(st *step[Tx]) {
 	}
 }
 
+// putFirst adds a step to the head of its stream.
+func (s *sorter[Tx]) putFirst(st *step[Tx]) {
+	s.put(st)
+	if fifo := st.stream; len(fifo.steps) > 1 {
+		copy(fifo.steps[1:], fifo.steps)
+		fifo.steps[0] = st
+	}
+}
+
 // take gives out the next records for one of several workers: its share of the streams that are free, and of each of them
 // as much as fits.
 func (s *sorter[Tx]) take(workers, limit int) (streams []*stream[Tx], steps []*step[Tx]) {
