@@ -43,11 +43,12 @@ type lane[Tx any] struct {
 	wary     int           // records still to be tried one at a time, because owners before us have died
 	sorter[Tx]
 
-	limit    int  // most records to try
-	careful  int  // records still to be run with a mark each
-	calm     int  // batches to settle before limit may grow again
-	patience int  // what calm was last set to
-	worked   bool // a batch was settled
+	limit    int           // most records to try
+	careful  int           // records still to be run with a mark each
+	calm     int           // batches to settle before limit may grow again
+	patience int           // what calm was last set to
+	pace     time.Duration // what a record takes, as of late
+	worked   bool          // a batch was settled
 }
 
 // waryFrom is how many owners in a row must have died before records are tried one at a time.
@@ -58,6 +59,7 @@ const longWait = time.Second
 
 const (
 	firstLimit   = 100     // records in a lane's first batch
+	firstShare   = 20      // in the first batches that are tried side by side: others wait for what one has too much
 	carefulLimit = 50      // records in a batch with marks: many marks in one transaction burden PostgreSQL
 	carefulFor   = 1000    // records to stay careful for after one had to be undone
 	batchBytes   = 8 << 20 // of raw records in one batch
@@ -71,7 +73,9 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 		ctx: ctx, cancel: cancel, idle: make(chan struct{}), bundles: map[*bundle[Tx]]struct{}{},
 		limit: min(firstLimit, r.cfg.MaxBatch),
 	}
-	l.order = r.routes[l.routes[0]].Order
+	if l.order = r.routes[l.routes[0]].Order; l.order != OrderPartition {
+		l.limit = min(firstShare, r.cfg.MaxBatch)
+	}
 	l.streams, l.tasked = map[string]*stream[Tx]{}, map[Kept]bool{}
 	if o.Crashes >= waryFrom {
 		l.wary = r.cfg.MaxBatch
@@ -192,7 +196,7 @@ func (l *lane[Tx]) next() *bundle[Tx] {
 		l.sort()
 		if len(l.free) > 0 {
 			var steps []*step[Tx]
-			b.streams, steps = l.sorter.take(l.r.cfg.Workers, l.most())
+			b.streams, steps = l.sorter.take(l.share(l.waiting, len(l.free)))
 			l.mu.Unlock()
 			l.gather(b, steps)
 			l.mu.Lock()
@@ -205,7 +209,7 @@ func (l *lane[Tx]) next() *bundle[Tx] {
 	} else {
 		n := l.most()
 		if l.order == OrderNone {
-			n = min(n, (len(l.incoming)+l.r.cfg.Workers-1)/l.r.cfg.Workers)
+			n = l.share(len(l.incoming), len(l.incoming))
 		}
 		cut := l.cut(n)
 		l.mu.Unlock()
@@ -240,6 +244,21 @@ func (l *lane[Tx]) most() int {
 	return l.limit
 }
 
+// share is how many of the waiting records one worker takes, where they can be tried in so many parts side by side: as many
+// as leave something for each worker that is idle, but no fewer than are worth a transaction. It is called with mu held.
+func (l *lane[Tx]) share(waiting, parts int) int {
+	idle := max(l.r.cfg.Workers-l.workers+1, 1) // and the one who asks
+	n := waiting / max(min(idle, parts), 1)
+	if l.pace > 0 {
+		n = max(n, int(worthwhile/l.pace))
+	}
+	return max(min(n, l.most()), 1)
+}
+
+// worthwhile is what the records of a transaction should take together, compared with a commit, where they could also be
+// tried by several.
+const worthwhile = 10 * time.Millisecond
+
 // cutTasks is called with mu held.
 func (l *lane[Tx]) cutTasks(n int) []Task {
 	n = min(n, len(l.tasks))
@@ -248,7 +267,7 @@ func (l *lane[Tx]) cutTasks(n int) []Task {
 	return cut
 }
 
-// sort decodes what has come and puts it in its streams, until there is enough for every worker. It is called with mu
+// sort decodes what has come and puts it in its streams, until there is a batch for every worker. It is called with mu
 // held, and decodes without it. Kept records go before what waits of their streams: they are older.
 func (l *lane[Tx]) sort() {
 	if !l.sorting && len(l.tasks) > 0 {
@@ -263,7 +282,7 @@ func (l *lane[Tx]) sort() {
 			l.putFirst(st)
 		}
 	}
-	for !l.sorting && len(l.incoming) > 0 && len(l.free) < l.r.cfg.Workers {
+	for !l.sorting && len(l.incoming) > 0 && (len(l.free) < l.r.cfg.Workers || l.waiting < l.r.cfg.Workers*l.limit) {
 		l.sorting = true
 		cut := l.cut(l.limit)
 		l.mu.Unlock()
@@ -474,6 +493,10 @@ func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
 		l.worked = true
 		l.seat.worked()
 	}
+	if l.pace == 0 {
+		l.pace = took / time.Duration(n)
+	}
+	l.pace = (3*l.pace + took/time.Duration(n)) / 4
 	full := n == l.limit
 	l.careful = max(l.careful-n, 0)
 	switch {

@@ -48,18 +48,19 @@ func (s *sorter[Tx]) putFirst(st *step[Tx]) {
 	}
 }
 
-// take gives out the next records for one of several workers: its share of the streams that are free, and of each of them
-// as much as fits.
-func (s *sorter[Tx]) take(workers, limit int) (streams []*stream[Tx], steps []*step[Tx]) {
-	n := min((len(s.free)+workers-1)/workers, limit)
-	streams = slices.Clone(s.free[:n])
-	s.free = slices.Delete(s.free, 0, n)
-	for _, fifo := range streams {
-		k := min(len(fifo.steps), max(limit/n, 1))
+// take gives out records of streams that are free, the longest waiting first, until there are n or no more.
+func (s *sorter[Tx]) take(n int) (streams []*stream[Tx], steps []*step[Tx]) {
+	for _, fifo := range s.free {
+		k := min(len(fifo.steps), n-len(steps))
+		if k == 0 {
+			break
+		}
+		streams = append(streams, fifo)
 		steps = append(steps, fifo.steps[:k]...)
 		fifo.steps = slices.Delete(fifo.steps, 0, k)
 		fifo.busy = true
 	}
+	s.free = slices.Delete(s.free, 0, len(streams))
 	s.waiting -= len(steps)
 	slices.SortFunc(steps, func(a, b *step[Tx]) int { return cmp.Compare(a.Record.Offset, b.Record.Offset) })
 	return streams, steps
