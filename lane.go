@@ -209,7 +209,7 @@ func (l *lane[Tx]) next() *bundle[Tx] {
 	} else {
 		n := l.most()
 		if l.order == OrderNone {
-			n = l.share(len(l.incoming), len(l.incoming))
+			n, _ = l.share(len(l.incoming), len(l.incoming))
 		}
 		cut := l.cut(n)
 		l.mu.Unlock()
@@ -244,15 +244,16 @@ func (l *lane[Tx]) most() int {
 	return l.limit
 }
 
-// share is how many of the waiting records one worker takes, where they can be tried in so many parts side by side: as many
-// as leave something for each worker that is idle, but no fewer than are worth a transaction. It is called with mu held.
-func (l *lane[Tx]) share(waiting, parts int) int {
+// share is how many of the waiting records one worker takes, and of how many of the parts that can be tried side by side: as
+// many as leave something for each worker that is idle, but no fewer than are worth a transaction. It is called with mu held.
+func (l *lane[Tx]) share(waiting, parts int) (records, of int) {
 	idle := max(l.r.cfg.Workers-l.workers+1, 1) // and the one who asks
-	n := waiting / max(min(idle, parts), 1)
-	if l.pace > 0 {
-		n = max(n, int(worthwhile/l.pace))
+	records, of = waiting/max(min(idle, parts), 1), parts/idle
+	if l.pace > 0 { // until it is known, one stream that hangs must not have many others with it
+		worth := int(worthwhile / l.pace)
+		records, of = max(records, worth), max(of, worth)
 	}
-	return max(min(n, l.most()), 1)
+	return max(min(records, l.most()), 1), max(of, 1)
 }
 
 // worthwhile is what the records of a transaction should take together, compared with a commit, where they could also be

@@ -48,9 +48,9 @@ func (s *sorter[Tx]) putFirst(st *step[Tx]) {
 	}
 }
 
-// take gives out records of streams that are free, the longest waiting first, until there are n or no more.
-func (s *sorter[Tx]) take(n int) (streams []*stream[Tx], steps []*step[Tx]) {
-	for _, fifo := range s.free {
+// take gives out records of streams that are free, the longest waiting first: at most n, of at most so many streams.
+func (s *sorter[Tx]) take(n, most int) (streams []*stream[Tx], steps []*step[Tx]) {
+	for _, fifo := range s.free[:min(most, len(s.free))] {
 		k := min(len(fifo.steps), n-len(steps))
 		if k == 0 {
 			break
