@@ -292,6 +292,9 @@ func TestSlowStreamsKeepTheWorkersBusy(t *testing.T) {
 	const workers = 16
 	for _, work := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
 		for _, streams := range []int{1, 5, 20, 1000, 10_000} {
+			if work > time.Millisecond && streams != 20 {
+				continue // the same in larger steps
+			}
 			n := 4000 * min(streams, workers) // long enough for the end, where some workers find nothing any more, not to count
 			ideal := time.Duration(n) * work / time.Duration(min(streams, workers))
 			var took time.Duration
