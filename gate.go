@@ -83,8 +83,13 @@ func (r *Runner[Tx]) latch(state State, reason, hint string) {
 	})
 }
 
-// unlatched looks, at the start, for a latch of an earlier process that only a person ends.
+// unlatched looks, at the start, for a latch of an earlier process that only a person ends, and for a pause.
 func (r *Runner[Tx]) unlatched(ctx context.Context) error {
+	orders, err := r.opened().Orders(ctx, nil, r.cfg.Now(), 0)
+	if err != nil {
+		return err
+	}
+	r.heed(orders.Paused)
 	whole := Partition{Index: AllPartitions}
 	standing, err := r.opened().Standing(ctx, whole)
 	if err != nil {

@@ -37,10 +37,10 @@ type lane[Tx any] struct {
 	idle     chan struct{} // closed when it is stopped and no worker is in it
 	workers  int           // in it
 	bundles  map[*bundle[Tx]]struct{}
-	again    []*bundle[Tx] // to be tried now
-	tasks    []Task        // kept records whose turn it is
-	tasked   map[Kept]bool // those, and the ones that are being tried
-	wary     int           // records still to be tried one at a time, because owners before us have died
+	again    []*bundle[Tx]   // to be tried now
+	tasks    []Task          // kept records whose turn it is
+	tasked   map[keptID]bool // those, and the ones that are being tried
+	wary     int             // records still to be tried one at a time, because owners before us have died
 	sorter[Tx]
 
 	limit    int           // most records to try
@@ -76,7 +76,7 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 	if l.order = r.routes[l.routes[0]].Order; l.order != OrderPartition {
 		l.limit = min(firstShare, r.cfg.MaxBatch)
 	}
-	l.streams, l.tasked = map[string]*stream[Tx]{}, map[Kept]bool{}
+	l.streams, l.tasked = map[string]*stream[Tx]{}, map[keptID]bool{}
 	if o.Crashes >= waryFrom {
 		l.wary = r.cfg.MaxBatch
 		if l.order != OrderPartition {
@@ -141,6 +141,11 @@ func (l *lane[Tx]) hasWork() bool {
 	return fresh
 }
 
+// keptID tells one task of a kept record from another.
+type keptID struct{ hold, quarantine, item int64 }
+
+func idOf(k *Kept) keptID { return keptID{k.Hold, k.Quarantine, k.Item} }
+
 // give adds kept records whose turn it is, unless they are here already.
 func (l *lane[Tx]) give(tasks []Task) {
 	l.mu.Lock()
@@ -149,9 +154,8 @@ func (l *lane[Tx]) give(tasks []Task) {
 		return
 	}
 	for _, t := range tasks {
-		t.Kept.Original = Fingerprint{} // so that it is the same key whenever it is listed
-		if !l.tasked[t.Kept] {
-			l.tasked[t.Kept] = true
+		if id := idOf(&t.Kept); !l.tasked[id] {
+			l.tasked[id] = true
 			l.tasks = append(l.tasks, t)
 		}
 	}
@@ -479,8 +483,7 @@ func (l *lane[Tx]) dropped(kept []Kept) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range kept {
-		k.Original = Fingerprint{}
-		delete(l.tasked, k)
+		delete(l.tasked, idOf(&k))
 	}
 	l.r.askOrders() // there may be more behind them
 }
