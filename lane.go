@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -350,6 +351,9 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 				st.Outcome, st.Reason, st.fixed = Skipped, clip("by "+t.By+": "+t.Why), true
 			case err != nil:
 				st.setAside(CausePoison, err)
+				st.fixed = true
+			case t.Kept.Key != "" && t.Kept.Key != st.Identity.Key:
+				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", st.Identity.Key, t.Kept.Key))
 				st.fixed = true
 			}
 			b.steps[i][j] = st

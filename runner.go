@@ -27,7 +27,8 @@ type Runner[Tx any] struct {
 	gate    *gate
 	budget  *spending
 	down    breakers
-	wanted  chan struct{}   // there may be orders in the store
+	wanted  chan struct{} // there may be orders in the store
+	tried   attempts
 	workCtx context.Context // ends when work in flight must be abandoned: later than Run's own
 	stop    context.CancelCauseFunc
 

@@ -68,9 +68,10 @@ func (s *bound[Tx]) due(ctx context.Context, partitions []int32, now time.Time, 
 		args := []any{o.ID, partitions, s.scopes, int32(due)}
 		err = s.link.exec(ctx, stmt{sql: s.query["due_items"], args: args, row: func(scan func(...any) error) error {
 			t := pawl.Task{Act: o.Kind.Act(), By: o.By, Why: o.Why}
-			var original []byte
-			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original})
+			var original, key []byte
+			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original, &key})
 			copy(t.Kept.Original[:], original)
+			t.Kept.Key = string(key)
 			tasks = append(tasks, t)
 			return err
 		}})

@@ -65,9 +65,10 @@ func (s *bound) due(ctx context.Context, lists []any, now time.Time, limit int) 
 		}
 		err = s.each(ctx, "due_items", func(scan func(...any) error) error {
 			t := pawl.Task{Act: o.Kind.Act(), By: o.By, Why: o.Why}
-			var original []byte
-			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original})
+			var original, key []byte
+			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original, &key})
 			copy(t.Kept.Original[:], original)
+			t.Kept.Key = string(key)
 			tasks = append(tasks, t)
 			return err
 		}, append(lists[:2:2], sql.Named("operation", o.ID), sql.Named("limit", due))...)
