@@ -114,7 +114,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	stuck := time.AfterFunc(bound+l.r.cfg.HandlerTimeout, func() { l.r.fail(l.stuck()) })
 	defer stuck.Stop()
-	err := l.bound.Apply(bounded, l.owned, &Work[Tx]{
+	err := l.apply(bounded, n, &Work[Tx]{
 		Decisions: decisions, Now: l.r.cfg.Now(),
 		Run: func(ctx context.Context, s Session[Tx]) error {
 			if err := d.run(ctx, s); err != nil {
@@ -223,7 +223,7 @@ func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	}
 	b.warnOfQuarantine(decisions)
 	if h := b.l.r.cfg.Hooks.Settled; h != nil {
-		h(Settled{b.l.assignment.Partition, b.l.r.routeNames, decisions, b.l.progress.position(), took})
+		h(Settled{b.l.assignment.Partition, b.l.r.routeNames, decisions, b.l.progress.position(), took, n})
 	}
 	bytes := 0
 	for _, rec := range b.records[:n] {
