@@ -120,6 +120,7 @@ type LiveProgress struct {
 	Unsettled int       // records received and not settled
 	Oldest    time.Time // the timestamp of the first of them; zero: there is none
 	Halted    bool
+	Owned     bool // false: halted before it was owned; where it is, is not known
 }
 
 // Lag is how many offsets are not settled. Not all of them need be records.
@@ -140,6 +141,7 @@ func (r *Runner[Tx]) Progress() []LiveProgress {
 			continue
 		}
 		p := &all[i]
+		p.Owned = true
 		l.mu.Lock()
 		p.Buffered = l.bytes
 		l.mu.Unlock()
