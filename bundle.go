@@ -88,6 +88,12 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		most = 1
 		defer l.r.down.gaveUp() // if it has not found out
 	}
+	if l.isWary() {
+		if err := b.attempt(ctx); err != nil {
+			return b.failed(ctx, err, b.at(0), 1)
+		}
+		most = 1
+	}
 	steps, n := b.head(most)
 	if err := fault.Hit(ctx, fault.Decoded); err != nil {
 		l.r.fail(err)
@@ -158,7 +164,7 @@ func (r *Runner[Tx]) mayQuarantine(decisions []*Decision) error {
 	n := 0
 	var first *Decision
 	for _, d := range decisions {
-		if d.Outcome == Quarantined && !d.Repeat {
+		if d.Outcome == Quarantined && !d.Repeat && d.Kept == nil {
 			if n++; first == nil {
 				first = d
 			}
@@ -226,11 +232,62 @@ func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 		h(Settled{b.l.assignment.Partition, b.l.r.routeNames, decisions, b.l.progress.position(), took, n})
 	}
 	bytes := 0
-	for _, rec := range b.records[:n] {
-		bytes += rec.size()
+	var kept []Kept
+	for i, rec := range b.records[:n] {
+		if st := b.at(i)[0]; st.Kept != nil {
+			kept = append(kept, *st.Kept)
+		} else {
+			bytes += rec.size()
+		}
 	}
 	b.drop(n)
 	b.l.settled(n, bytes, took)
+	if len(kept) > 0 {
+		b.l.dropped(kept)
+	}
+}
+
+// at returns the steps of record i, one for each route that it is for.
+func (b *bundle[Tx]) at(i int) (steps []*step[Tx]) {
+	for _, of := range b.steps {
+		if of[i] != nil {
+			steps = append(steps, of[i])
+		}
+	}
+	return steps
+}
+
+// dropKept gives up kept records: someone else has settled them, or their operation was stopped.
+func (b *bundle[Tx]) dropKept() {
+	var kept []Kept
+	for i := len(b.records) - 1; i >= 0; i-- {
+		if st := b.at(i)[0]; st.Kept != nil {
+			kept = append(kept, *st.Kept)
+			b.records = slices.Delete(b.records, i, i+1)
+			for r := range b.steps {
+				b.steps[r] = slices.Delete(b.steps[r], i, i+1)
+			}
+		}
+	}
+	b.until, b.failing = 0, 0
+	b.l.dropped(kept)
+}
+
+// attempt notes, before anything is tried, that the record at the head is about to be. One that was noted before, and is
+// still here, has killed who tried it.
+func (b *bundle[Tx]) attempt(ctx context.Context) error {
+	before, err := b.l.bound.Attempt(ctx, b.l.owned, b.records[0].Offset)
+	if err != nil {
+		return err
+	}
+	if before > 0 {
+		for _, st := range b.at(0) {
+			st.tries = before + waryFrom
+			st.setAside(CauseCrash, fmt.Errorf("the process died each time this record was tried: %d times alone", before))
+			st.fixed = true
+		}
+	}
+	return nil
 }
 
 // warnOfQuarantine says that records were set aside: once per batch and cause, with an example.
@@ -270,6 +327,10 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrStoreWentBack):
 		l.seat.restart(l, err)
 		return 0, err
+
+	case errors.Is(err, ErrNotKept):
+		b.dropKept()
+		return 0, nil
 
 	case errors.Is(err, errNeedsCare):
 		l.takeCare()

@@ -28,11 +28,34 @@ type step[Tx any] struct {
 // what its answer means, and what must be undone.
 type decider[Tx any] struct {
 	steps    []*step[Tx]
-	careful  bool // a mark before each record, so that one can be undone alone
-	suspect  bool // of one record: what fails at COMMIT must show which route is to blame
+	blocked  map[blockedStream]bool // streams that were blocked by a record of this batch
+	careful  bool                   // a mark before each record, so that one can be undone alone
+	suspect  bool                   // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
 	maxTries int
 	class    func(error) Class
+}
+
+type blockedStream struct {
+	route  int
+	stream string
+}
+
+// waits decides what has to wait because its stream is blocked: in the store, or by a record before it in this batch.
+func (d *decider[Tx]) waits(st *step[Tx]) bool {
+	if !st.Sequenced || st.Identity.Stream == "" || st.Outcome != 0 || !st.Blocked && !d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
+		return false
+	}
+	st.Outcome, st.Reason = Held, "its stream is blocked"
+	return true
+}
+
+// block follows a decision: a record that was set aside may block its stream for what comes after it.
+func (d *decider[Tx]) block(st *step[Tx]) {
+	if st.Sequenced && st.Outcome == Quarantined && st.Cause != CauseConflict && st.Identity.Stream != "" {
+		st.Blocks = true
+		d.blocked[blockedStream{st.Route, st.Identity.Stream}] = true
+	}
 }
 
 // Errors by which a decider tells the lane why a batch cannot be committed as it is. Everything was or will be undone.
@@ -73,7 +96,9 @@ func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
 			st.Outcome, st.Reason, st.Cause, st.Repeat = 0, "", "", false
 		}
 		st.settleFromPrior() // also of what was set aside: its key may have been decided meanwhile
+		st.Blocks = false
 	}
+	d.blocked = map[blockedStream]bool{}
 	for rest := d.steps; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].Route == rest[0].Route {
@@ -103,7 +128,8 @@ func (st *step[Tx]) settleFromPrior() {
 	p := st.Prior
 	switch {
 	case p == nil:
-	case p.Fingerprint == st.Fingerprint:
+	case st.Outcome == Skipped: // by an operator, whatever its content
+	case p.Accepts(st.Fingerprint):
 		st.Outcome, st.Reason, st.Repeat = Duplicate, "already "+p.Outcome.String(), p.SamePosition
 	default:
 		st.conflict("the key was decided for other content (it was " + p.Outcome.String() + ")")
@@ -135,13 +161,14 @@ func (st *step[Tx]) conflict(reason string) {
 func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*step[Tx]) error {
 	decided := make(map[KeyID]*step[Tx], len(steps))
 	for _, st := range steps {
-		if st.Outcome == 0 {
+		if st.Outcome == 0 && !d.waits(st) {
 			if first := decided[st.KeyID]; first == nil || !st.settleFromCopy(first) {
 				if err := d.runRecord(ctx, s, st); err != nil {
 					return err
 				}
 			}
 		}
+		d.block(st)
 		if st.Outcome.Claims() {
 			decided[st.KeyID] = st
 		}
@@ -188,7 +215,9 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	var fresh, copies []*step[Tx]
 	for _, st := range steps {
 		switch {
+		case d.waits(st):
 		case st.Outcome != 0:
+			d.block(st)
 			if st.fixed && st.Identity.Key != "" {
 				firsts[st.KeyID] = st
 			}
@@ -208,6 +237,19 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 		if !st.settleFromCopy(firsts[st.KeyID]) {
 			return &splitError{st.Record.Offset}
 		}
+	}
+	return d.blockBehind(steps)
+}
+
+// blockBehind follows a batch handler: where it rejected a record whose stream is to be blocked, what comes after it in the
+// stream must not have been applied. It is left to the next batch, which finds the stream blocked.
+func (d *decider[Tx]) blockBehind(steps []*step[Tx]) error {
+	clear(d.blocked)
+	for _, st := range steps {
+		if st.Outcome == Applied && d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
+			return &splitError{st.Record.Offset}
+		}
+		d.block(st)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ type lane[Tx any] struct {
 	assignment *Assignment
 	bound      BoundStore[Tx]
 	owned      *Ownership
+	row        int64 // owned.Row
 	routes     []int // indexes of the runner's routes that read this topic
 	order      Order
 	progress   *progress
@@ -37,20 +38,28 @@ type lane[Tx any] struct {
 	workers  int           // in it
 	bundles  map[*bundle[Tx]]struct{}
 	again    []*bundle[Tx] // to be tried now
+	tasks    []Task        // kept records whose turn it is
+	tasked   map[Kept]bool // those, and the ones that are being tried
+	wary     int           // records still to be tried one at a time, because owners before us have died
 	sorter[Tx]
 
-	limit    int  // most records to try
-	careful  int  // records still to be run with a mark each
-	calm     int  // batches to settle before limit may grow again
-	patience int  // what calm was last set to
-	worked   bool // a batch was settled
+	limit    int           // most records to try
+	careful  int           // records still to be run with a mark each
+	calm     int           // batches to settle before limit may grow again
+	patience int           // what calm was last set to
+	pace     time.Duration // what a record takes, as of late
+	worked   bool          // a batch was settled
 }
+
+// waryFrom is how many owners in a row must have died before records are tried one at a time.
+const waryFrom = 2
 
 // longWait is from when on a partition that waits is not read meanwhile.
 const longWait = time.Second
 
 const (
 	firstLimit   = 100     // records in a lane's first batch
+	firstShare   = 20      // in the first batches that are tried side by side: others wait for what one has too much
 	carefulLimit = 50      // records in a batch with marks: many marks in one transaction burden PostgreSQL
 	carefulFor   = 1000    // records to stay careful for after one had to be undone
 	batchBytes   = 8 << 20 // of raw records in one batch
@@ -60,12 +69,22 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 	r, a := s.r, s.assignment
 	ctx, cancel := context.WithCancel(r.workCtx) // not the seat's: on revoke, a batch in flight outlasts it
 	l := &lane[Tx]{
-		r: r, seat: s, assignment: a, bound: bound, owned: o, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o),
+		r: r, seat: s, assignment: a, bound: bound, owned: o, row: o.Row, routes: r.byTopic[a.Partition.Topic], progress: newProgress(o),
 		ctx: ctx, cancel: cancel, idle: make(chan struct{}), bundles: map[*bundle[Tx]]struct{}{},
 		limit: min(firstLimit, r.cfg.MaxBatch),
 	}
-	l.order = r.routes[l.routes[0]].Order
-	l.streams = map[string]*stream[Tx]{}
+	if l.order = r.routes[l.routes[0]].Order; l.order != OrderPartition {
+		l.limit = min(firstShare, r.cfg.MaxBatch)
+	}
+	l.streams, l.tasked = map[string]*stream[Tx]{}, map[Kept]bool{}
+	if o.Crashes >= waryFrom {
+		l.wary = r.cfg.MaxBatch
+		if l.order != OrderPartition {
+			l.wary *= r.cfg.Workers
+		}
+		r.cfg.Logger.Warn("owners of this partition died in a row: its records are tried one at a time for a while",
+			"partition", a.Partition.String(), "crashes", o.Crashes, "records", l.wary)
+	}
 	return l
 }
 
@@ -112,15 +131,35 @@ func (l *lane[Tx]) makeReady() {
 }
 
 func (l *lane[Tx]) hasWork() bool {
+	fresh := len(l.incoming) > 0 || len(l.tasks) > 0
 	switch {
 	case len(l.again) > 0:
 		return true
 	case l.order == OrderPartition:
-		return len(l.bundles) == 0 && len(l.incoming) > 0
+		return len(l.bundles) == 0 && fresh
+	case l.wary > 0 && len(l.bundles) > 0:
+		return false
 	case l.order == OrderStream:
-		return len(l.free) > 0 || len(l.incoming) > 0 && !l.sorting
+		return len(l.free) > 0 || fresh && !l.sorting
 	}
-	return len(l.incoming) > 0
+	return fresh
+}
+
+// give adds kept records whose turn it is, unless they are here already.
+func (l *lane[Tx]) give(tasks []Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return
+	}
+	for _, t := range tasks {
+		t.Kept.Original = Fingerprint{} // so that it is the same key whenever it is listed
+		if !l.tasked[t.Kept] {
+			l.tasked[t.Kept] = true
+			l.tasks = append(l.tasks, t)
+		}
+	}
+	l.makeReady()
 }
 
 // turn is one worker's work on the lane: try a bundle, and say what is next.
@@ -161,15 +200,20 @@ func (l *lane[Tx]) next() *bundle[Tx] {
 		l.sort()
 		if len(l.free) > 0 {
 			var steps []*step[Tx]
-			b.streams, steps = l.sorter.take(l.r.cfg.Workers, l.limit)
+			b.streams, steps = l.sorter.take(l.share(l.waiting, len(l.free)))
 			l.mu.Unlock()
 			l.gather(b, steps)
 			l.mu.Lock()
 		}
+	} else if len(l.tasks) > 0 {
+		tasks := l.cutTasks(l.most())
+		l.mu.Unlock()
+		l.decodeTasks(b, tasks)
+		l.mu.Lock()
 	} else {
-		n := l.limit
+		n := l.most()
 		if l.order == OrderNone {
-			n = min(n, (len(l.incoming)+l.r.cfg.Workers-1)/l.r.cfg.Workers)
+			n, _ = l.share(len(l.incoming), len(l.incoming))
 		}
 		cut := l.cut(n)
 		l.mu.Unlock()
@@ -196,10 +240,54 @@ func (l *lane[Tx]) cut(n int) []Record {
 	return cut
 }
 
-// sort decodes what has come and puts it in its streams, until there is enough for every worker. It is called with mu
-// held, and decodes without it.
+// most is how many records to put in a bundle. It is called with mu held.
+func (l *lane[Tx]) most() int {
+	if l.wary > 0 {
+		return 1
+	}
+	return l.limit
+}
+
+// share is how many of the waiting records one worker takes, and of how many of the parts that can be tried side by side: as
+// many as leave something for each worker that is idle, but no fewer than are worth a transaction. It is called with mu held.
+func (l *lane[Tx]) share(waiting, parts int) (records, of int) {
+	idle := max(l.r.cfg.Workers-l.workers+1, 1) // and the one who asks
+	records, of = waiting/max(min(idle, parts), 1), parts/idle
+	if l.pace > 0 { // until it is known, one stream that hangs must not have many others with it
+		worth := int(worthwhile / l.pace)
+		records, of = max(records, worth), max(of, worth)
+	}
+	return max(min(records, l.most()), 1), max(of, 1)
+}
+
+// worthwhile is what the records of a transaction should take together, compared with a commit, where they could also be
+// tried by several.
+const worthwhile = 10 * time.Millisecond
+
+// cutTasks is called with mu held.
+func (l *lane[Tx]) cutTasks(n int) []Task {
+	n = min(n, len(l.tasks))
+	cut := slices.Clone(l.tasks[:n])
+	l.tasks = slices.Delete(l.tasks, 0, n)
+	return cut
+}
+
+// sort decodes what has come and puts it in its streams, until there is a batch for every worker. It is called with mu
+// held, and decodes without it. Kept records go before what waits of their streams: they are older.
 func (l *lane[Tx]) sort() {
-	for !l.sorting && len(l.incoming) > 0 && len(l.free) < l.r.cfg.Workers {
+	if !l.sorting && len(l.tasks) > 0 {
+		l.sorting = true
+		tasks := l.cutTasks(l.limit)
+		l.mu.Unlock()
+		var b bundle[Tx]
+		l.decodeTasks(&b, tasks)
+		l.mu.Lock()
+		l.sorting = false
+		for _, st := range slices.Backward(b.steps[0]) {
+			l.putFirst(st)
+		}
+	}
+	for !l.sorting && len(l.incoming) > 0 && (len(l.free) < l.r.cfg.Workers || l.waiting < l.r.cfg.Workers*l.limit) {
 		l.sorting = true
 		cut := l.cut(l.limit)
 		l.mu.Unlock()
@@ -226,6 +314,7 @@ func (l *lane[Tx]) decode(b *bundle[Tx], records []Record) {
 		for i := range records {
 			st := &all[i]
 			st.Route, st.Record, st.Mode, st.section, st.at = route, &records[i], Live, sec, i
+			st.Sequenced = l.r.routes[route].Quarantine == QuarantineStream
 			if err := sec.decode(st.Record, &st.Decision); err != nil {
 				st.setAside(CausePoison, err)
 				st.fixed = true
@@ -233,6 +322,38 @@ func (l *lane[Tx]) decode(b *bundle[Tx], records []Record) {
 			steps[i] = st
 		}
 		b.steps = append(b.steps, steps)
+	}
+}
+
+// decodeTasks fills a bundle with kept records, each for its route alone.
+func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
+	n := len(tasks)
+	b.records = make([]*Record, n)
+	b.steps = make([][]*step[Tx], len(l.routes))
+	for i, route := range l.routes {
+		b.steps[i] = make([]*step[Tx], n)
+		sec := l.r.routes[route].open(n)
+		at := 0
+		for j := range tasks {
+			t := &tasks[j]
+			b.records[j] = &t.Record
+			if t.Route != route {
+				continue
+			}
+			st := &step[Tx]{section: sec, at: at}
+			at++
+			st.Route, st.Record, st.Mode, st.Kept = route, &t.Record, Live, &t.Kept
+			st.Sequenced = l.r.routes[route].Quarantine == QuarantineStream
+			err := sec.decode(st.Record, &st.Decision)
+			switch {
+			case t.Act == ActSkip:
+				st.Outcome, st.Reason, st.fixed = Skipped, clip("by "+t.By+": "+t.Why), true
+			case err != nil:
+				st.setAside(CausePoison, err)
+				st.fixed = true
+			}
+			b.steps[i][j] = st
+		}
 	}
 }
 
@@ -315,7 +436,7 @@ func (l *lane[Tx]) stopLocked() {
 			b.timer.Stop()
 		}
 	}
-	l.incoming, l.again, l.sorter, l.bytes = nil, nil, sorter[Tx]{}, 0
+	l.incoming, l.again, l.tasks, l.sorter, l.bytes = nil, nil, nil, sorter[Tx]{}, 0
 	l.rest()
 }
 
@@ -343,6 +464,13 @@ func (l *lane[Tx]) limits() (limit int, careful bool) {
 	return l.limit, l.careful > 0
 }
 
+// isWary reports whether records are tried one at a time, with a note before each.
+func (l *lane[Tx]) isWary() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wary > 0
+}
+
 // takeCare: from here on, for a while, each record can be undone alone.
 func (l *lane[Tx]) takeCare() {
 	l.mu.Lock()
@@ -350,14 +478,30 @@ func (l *lane[Tx]) takeCare() {
 	l.careful = carefulFor
 }
 
+// dropped forgets kept records that were settled, or are kept no longer.
+func (l *lane[Tx]) dropped(kept []Kept) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range kept {
+		k.Original = Fingerprint{}
+		delete(l.tasked, k)
+	}
+	l.r.askOrders() // there may be more behind them
+}
+
 // settled follows a commit of n records: memory, and the size of the next batch.
 func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.wary = max(l.wary-n, 0)
 	if !l.worked {
 		l.worked = true
 		l.seat.worked()
 	}
+	if l.pace == 0 {
+		l.pace = took / time.Duration(n)
+	}
+	l.pace = (3*l.pace + took/time.Duration(n)) / 4
 	full := n == l.limit
 	l.careful = max(l.careful-n, 0)
 	switch {

@@ -3,6 +3,8 @@ package pawl
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -76,14 +78,12 @@ func (r *OperationRequest) Validate() error {
 	if r.Limit < 0 || r.Rate < 0 || r.Canary < 0 {
 		bad("Limit, Rate and Canary are at least 0")
 	}
-	if r.By == "" {
-		bad("By is empty: who asks for this?")
+	if r.Filter.Status != "" && r.Filter.Status != QuarantineOpen {
+		bad("Filter.Status is %q: only what is open can be worked on", r.Filter.Status)
 	}
-	if r.Why == "" {
-		bad("Why is empty: a reason is kept with the operation")
-	}
-	if r.At.IsZero() {
-		bad("At is zero: the time of the request")
+	var actor *Error
+	if errors.As(ValidateActor("", r.By, r.Why, r.At), &actor) {
+		errs = append(errs, actor.Err)
 	}
 	if len(errs) == 0 {
 		return nil
@@ -128,15 +128,75 @@ func (o *Operation) Due(now time.Time) int {
 	return max(due, 0)
 }
 
+// CanBecome reports whether an operator may have an operation in state s put into state to.
+func (s OperationState) CanBecome(to OperationState) bool {
+	switch s {
+	case OperationRunning:
+		return to == OperationPaused || to == OperationCanceled
+	case OperationPaused, OperationCanary:
+		return to == OperationRunning || to == OperationCanceled
+	}
+	return false
+}
+
+// NoSuchChange is what a store answers to a change of state that there is none of.
+func NoSuchChange(id int64, from, to OperationState) error {
+	return &Error{
+		Op: fmt.Sprintf("set operation %d to %s", id, to), Class: Validation, Err: fmt.Errorf("it is %s", from),
+		Hint: "one that runs can be paused or canceled; one that is paused, or waits after its canary, can be set running or canceled; one that is over stays so",
+	}
+}
+
+// NothingToDo is what a store answers to a request that no item matches.
+func NothingToDo(r *OperationRequest) error {
+	return &Error{
+		Op: fmt.Sprintf("start %s of %s", r.Kind, r.Consumer), Class: Validation, Err: errors.New("no open item matches that is in no other operation"),
+		Hint: "list the quarantine and the operations: what another operation has can be worked on once that is over or canceled",
+	}
+}
+
+// Where a record in quarantine is.
+const (
+	QuarantineOpen     = "open"
+	QuarantineReplayed = "replayed"
+	QuarantineSkipped  = "skipped"
+	QuarantineArchived = "archived"
+	QuarantineAny      = "any" // in a filter
+)
+
+// quarantineStatus are the names by number: numbers are what stores keep.
+var quarantineStatus = []string{QuarantineAny, QuarantineOpen, QuarantineReplayed, QuarantineSkipped, QuarantineArchived}
+
+// QuarantineStatus is the name of a number in a store.
+func QuarantineStatus(n int) string {
+	if n <= 0 || n >= len(quarantineStatus) {
+		return fmt.Sprintf("status(%d)", n)
+	}
+	return quarantineStatus[n]
+}
+
+// StatusNumber is the number that the filter asks a store for; 0 is any.
+func (f *QuarantineFilter) StatusNumber() (int, error) {
+	if f.Status == "" {
+		return 1, nil
+	}
+	if n := slices.Index(quarantineStatus, f.Status); n >= 0 {
+		return n, nil
+	}
+	return 0, &Error{Op: "list the quarantine", Class: Validation, Err: fmt.Errorf("status %q is none", f.Status),
+		Hint: "one of " + strings.Join(quarantineStatus, ", ")}
+}
+
 // QuarantineFilter picks items. Fields that are set must all match.
 type QuarantineFilter struct {
+	Status string // a Quarantine… constant; "" is QuarantineOpen
 	IDs    []int64
 	Route  string
 	Cause  string
 	Stream string
-	Reason string // contained in the reason
-	Since  time.Time
-	Until  time.Time
+	Reason string    // contained in the reason
+	Since  time.Time // set aside at or after
+	Until  time.Time // set aside before
 }
 
 // QuarantineGroup is how many open items have one cause, on one route.
@@ -158,6 +218,7 @@ type QuarantineItem struct {
 	Cause     string
 	Reason    string
 	Tries     int
+	Replays   int // how often an operator had it run again
 	Partition Partition
 	Offset    int64
 	Key       string // "" where it could not be decoded

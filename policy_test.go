@@ -285,3 +285,69 @@ type statusError int
 
 func (e statusError) Error() string   { return fmt.Sprint("status ", int(e)) }
 func (e statusError) StatusCode() int { return int(e) }
+
+// Slow handlers in the order of streams keep as many workers busy as there are streams: within a tenth of the ideal, in fake
+// time and without a database. `make bench BENCH_ARGS=-order` measures it with one.
+func TestSlowStreamsKeepTheWorkersBusy(t *testing.T) {
+	const workers = 16
+	for _, work := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
+		for _, streams := range []int{1, 5, 20, 1000, 10_000} {
+			if work > time.Millisecond && streams != 20 {
+				continue // the same in larger steps
+			}
+			n := 4000 * min(streams, workers) // long enough for the end, where some workers find nothing any more, not to count
+			ideal := time.Duration(n) * work / time.Duration(min(streams, workers))
+			var took time.Duration
+			synctest.Test(t, func(t *testing.T) {
+				store := &gateStore{gate: make(chan struct{})}
+				close(store.gate)
+				source := &handSource{in: make(chan Intake), stop: make(chan struct{})}
+				close(source.stop)
+				ctx, cancel := context.WithCancel(t.Context())
+				settled := 0
+				var mu sync.Mutex
+				began := time.Now()
+				r := NewRunner[int](store, source, Config{
+					Consumer: "c", Workers: workers, Logger: slog.New(slog.DiscardHandler),
+					Hooks: Hooks{Settled: func(s Settled) {
+						mu.Lock()
+						defer mu.Unlock()
+						if settled += len(s.Decisions); settled == n {
+							took = time.Since(began)
+							cancel()
+						}
+					}},
+				})
+				Handle(r, Route{Name: "r", Topics: []string{"t"}, Order: OrderStream}, Decoder[int](inStreams(streams)),
+					func(context.Context, int, Envelope[int]) error { time.Sleep(work); return nil })
+				done := make(chan error, 1)
+				go func() { done <- r.Run(ctx) }()
+				in := <-source.in
+				p := Partition{Topic: "t"}
+				if _, err := in.Assign(ctx, []*Assignment{{Partition: p, Committed: -1, Flow: &noteFlow{}}}); err != nil {
+					t.Fatal(err)
+				}
+				records := make([]Record, n)
+				for i := range records {
+					records[i] = Record{Partition: p, Offset: int64(i)}
+				}
+				in.Take(p, records)
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			})
+			if share := float64(ideal) / float64(took); share < 0.9 {
+				t.Errorf("%s, %d streams: %s, and the ideal is %s: %.0f %%", work, streams, took, ideal, 100*share)
+			}
+		}
+	}
+}
+
+// inStreams decodes a record to the stream of its offset.
+type inStreams int
+
+func (n inStreams) Decode(m Meta, _ []byte) (Decoded[int], error) {
+	d, err := offsetOf{}.Decode(m, nil)
+	d.Identity.Stream = fmt.Sprint(d.Body % int64(n))
+	return Decoded[int]{Identity: d.Identity, Fingerprint: d.Fingerprint}, err
+}

@@ -19,7 +19,20 @@ type Route struct {
 	// Order is what is kept in order. A topic whose order is not OrderPartition is read by one route. Default:
 	// OrderPartition.
 	Order Order
+	// Quarantine is what waits behind a record that was set aside. Default: QuarantineRecord.
+	Quarantine QuarantineScope
 }
+
+// QuarantineScope says what a record that is set aside takes along.
+type QuarantineScope uint8
+
+const (
+	// QuarantineRecord sets the record aside alone: what comes after it in its stream takes effect without it.
+	QuarantineRecord QuarantineScope = iota
+	// QuarantineStream blocks the record's stream, where it has one: what comes after it is held in the store, in order, and is
+	// released in order when an operator has replayed, edited or skipped it. A conflict blocks nothing.
+	QuarantineStream
+)
 
 // Order says which records are settled one after the other, as they came.
 type Order uint8
@@ -50,6 +63,12 @@ func (r *Route) validate() error {
 	}
 	if r.Order > OrderNone {
 		bad("Order is %d, which is none", r.Order)
+	}
+	if r.Quarantine > QuarantineStream {
+		bad("Quarantine is %d, which is none", r.Quarantine)
+	}
+	if r.Quarantine == QuarantineStream && r.Order == OrderNone {
+		bad("a stream cannot be blocked in the right place where no order is kept: use OrderStream or OrderPartition")
 	}
 	if len(r.Topics) == 0 {
 		bad("no topics")

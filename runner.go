@@ -27,6 +27,7 @@ type Runner[Tx any] struct {
 	gate    *gate
 	budget  *spending
 	down    breakers
+	wanted  chan struct{}   // there may be orders in the store
 	workCtx context.Context // ends when work in flight must be abandoned: later than Run's own
 	stop    context.CancelCauseFunc
 
@@ -108,7 +109,7 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	workCtx, abandon := context.WithCancel(context.WithoutCancel(ctx)) // work outlives ctx, until the drain is over
 	r.workCtx, r.stop = workCtx, stop
 	r.seats = map[Partition]*seat[Tx]{}
-	r.ready, r.gate = newReadyQueue[Tx](), newGate()
+	r.ready, r.gate, r.wanted = newReadyQueue[Tx](), newGate(), make(chan struct{}, 1)
 	r.budget = &spending{Budget: r.cfg.Budget, now: r.cfg.Now}
 	if err := r.unlatched(ctx); err != nil {
 		abandon()
@@ -123,6 +124,7 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 		r.work.Go(r.worker)
 	}
 	r.work.Go(func() { r.commitLoop(readCtx) })
+	r.work.Go(func() { r.ordersLoop(readCtx) })
 
 	topics := make([]string, 0, len(r.byTopic))
 	for t := range r.byTopic {

@@ -39,18 +39,28 @@ func (s *sorter[Tx]) put(st *step[Tx]) {
 	}
 }
 
-// take gives out the next records for one of several workers: its share of the streams that are free, and of each of them
-// as much as fits.
-func (s *sorter[Tx]) take(workers, limit int) (streams []*stream[Tx], steps []*step[Tx]) {
-	n := min((len(s.free)+workers-1)/workers, limit)
-	streams = slices.Clone(s.free[:n])
-	s.free = slices.Delete(s.free, 0, n)
-	for _, fifo := range streams {
-		k := min(len(fifo.steps), max(limit/n, 1))
+// putFirst adds a step to the head of its stream.
+func (s *sorter[Tx]) putFirst(st *step[Tx]) {
+	s.put(st)
+	if fifo := st.stream; len(fifo.steps) > 1 {
+		copy(fifo.steps[1:], fifo.steps)
+		fifo.steps[0] = st
+	}
+}
+
+// take gives out records of streams that are free, the longest waiting first: at most n, of at most so many streams.
+func (s *sorter[Tx]) take(n, most int) (streams []*stream[Tx], steps []*step[Tx]) {
+	for _, fifo := range s.free[:min(most, len(s.free))] {
+		k := min(len(fifo.steps), n-len(steps))
+		if k == 0 {
+			break
+		}
+		streams = append(streams, fifo)
 		steps = append(steps, fifo.steps[:k]...)
 		fifo.steps = slices.Delete(fifo.steps, 0, k)
 		fifo.busy = true
 	}
+	s.free = slices.Delete(s.free, 0, len(streams))
 	s.waiting -= len(steps)
 	slices.SortFunc(steps, func(a, b *step[Tx]) int { return cmp.Compare(a.Record.Offset, b.Record.Offset) })
 	return streams, steps

@@ -48,8 +48,11 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.close(ctx)
-	if o.memory {
+	switch {
+	case o.memory:
 		return b.backlog(ctx)
+	case o.order:
+		return b.ordered(ctx)
 	}
 	return b.compare(ctx)
 }
@@ -59,7 +62,7 @@ type options struct {
 	n, rounds, workers int
 	ids, profile       string
 	only               []*contender
-	memory             bool
+	memory, order      bool
 }
 
 func parse(args []string) (*options, error) {
@@ -75,6 +78,7 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.profile, "profile", "", "folder for profiles of each contender's Go side (CPU, and the heap half way) in the last round")
 	f.BoolVar(&quick, "quick", false, "a smoke test: few records, one round; its figures mean nothing")
 	f.BoolVar(&o.memory, "memory", false, "instead: the peak memory of pawl-batch that works off a backlog")
+	f.BoolVar(&o.order, "order", false, "instead: slow handlers in the order of streams, against what their number and the workers allow")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -83,6 +87,9 @@ func parse(args []string) (*options, error) {
 	}
 	given := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	if o.order && !given["n"] {
+		o.n = 1000 // of the other workload, which is not used
+	}
 	if o.memory && !given["n"] {
 		o.n = 1_000_000
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -24,6 +25,9 @@ type assignment struct {
 	// before any lock of the intake, and never by the flow: the intake may pause or rewind from inside Take.
 	handing sync.Mutex
 	next    int64 // the next record to hand over is at or after this offset
+
+	epoch          atomic.Int32 // of the leader of the last record that was handed over; -1: none was
+	committedEpoch int32        // of the offset that the group had committed; -1: unknown
 
 	closed bool // written with handing and r.mu held, read with either
 	halted bool // with r.mu held: not read before it is rewound
@@ -91,6 +95,11 @@ func (r *run) assign(ctx context.Context, as []*assignment, open func(*assignmen
 		return nil, err
 	}
 
+	cut, err := r.cutOff(ctx, as, starts)
+	if err != nil {
+		r.lose(as)
+		return nil, err
+	}
 	out := make(offsets)
 	for i, a := range as {
 		start, outside, err := r.inLog(ctx, a, starts[i])
@@ -99,10 +108,12 @@ func (r *run) assign(ctx context.Context, as []*assignment, open func(*assignmen
 			return nil, err
 		}
 		open(a, start)
-		if starts[i] == pawl.Halted {
+		if lost, ok := cut[a]; starts[i] == pawl.Halted {
 			r.halt(a)
 		} else if outside != nil {
 			r.raise(a, *outside)
+		} else if ok {
+			r.raise(a, lost)
 		}
 		if out[a.Partition.Topic] == nil {
 			out[a.Partition.Topic] = make(map[int32]kgo.Offset)

@@ -31,8 +31,8 @@ func (r *run) commit(ctx context.Context, commits []pawl.Commit) error {
 	nexts := make(map[string]map[int32]kgo.EpochOffset)
 	for _, c := range commits {
 		p := c.Assignment.Partition
-		member, ok := r.memberOf(c.Assignment)
-		if !ok {
+		a := r.find(p.Topic, p.Index)
+		if a == nil || &a.Assignment != c.Assignment {
 			continue // it has ended
 		}
 		if len(c.Metadata) > maxMetadata {
@@ -43,8 +43,8 @@ func (r *run) commit(ctx context.Context, commits []pawl.Commit) error {
 			todo[p.Topic] = make(map[int32]commit)
 			nexts[p.Topic] = make(map[int32]kgo.EpochOffset)
 		}
-		todo[p.Topic][p.Index] = commit{c, member}
-		nexts[p.Topic][p.Index] = kgo.EpochOffset{Epoch: -1, Offset: c.Next}
+		todo[p.Topic][p.Index] = commit{c, a.member}
+		nexts[p.Topic][p.Index] = kgo.EpochOffset{Epoch: a.epoch.Load(), Offset: c.Next}
 	}
 	if len(nexts) > 0 {
 		ctx = kgo.PreCommitFnContext(ctx, func(req *kmsg.OffsetCommitRequest) error { sign(req, todo); return nil })
@@ -60,17 +60,6 @@ func (r *run) commit(ctx context.Context, commits []pawl.Commit) error {
 		Op: "commit offsets to group " + r.cfg.Group, Class: pawl.Transient, Err: errors.Join(errs...),
 		Hint: "nothing is lost: positions are in the store, and the next commit covers this one",
 	}
-}
-
-// memberOf returns the member id under which the group has given us an assignment, unless it has ended.
-func (r *run) memberOf(a *pawl.Assignment) (string, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	found := r.live[a.Partition.Topic][a.Partition.Index]
-	if found == nil || &found.Assignment != a {
-		return "", false
-	}
-	return found.member, true
 }
 
 // commit is a pawl.Commit with the member id of its assignment.

@@ -25,6 +25,7 @@ func (r *run) describe(ctx context.Context, given offsets, commits groupCommits)
 	for topic, partitions := range given {
 		for partition := range partitions {
 			a := &assignment{r: r, member: member, next: math.MaxInt64}
+			a.epoch.Store(-1)
 			a.Partition = pawl.Partition{Topic: topic, TopicID: ids[topic], Index: partition}
 			a.Flow = a
 			as = append(as, a)
@@ -42,7 +43,8 @@ func (r *run) describe(ctx context.Context, given offsets, commits groupCommits)
 	}
 	for i, a := range as {
 		a.Start, a.End = starts[i], ends[i]
-		a.Committed, a.Metadata = commits.find(a.Partition)
+		c := commits.find(a.Partition)
+		a.Committed, a.Metadata, a.committedEpoch = c.offset, c.metadata, c.epoch
 	}
 	return as, nil
 }
@@ -58,7 +60,7 @@ func (r *run) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchRe
 				if p.Metadata != nil {
 					metadata = *p.Metadata
 				}
-				found[commitKey{t.Topic, t.TopicID, p.Partition}] = commitValue{p.Offset, metadata}
+				found[commitKey{t.Topic, t.TopicID, p.Partition}] = commitValue{p.Offset, metadata, p.LeaderEpoch}
 			}
 		}
 	}
@@ -81,15 +83,16 @@ type commitKey struct {
 type commitValue struct {
 	offset   int64
 	metadata string
+	epoch    int32 // of the leader of the record before it
 }
 
-func (c groupCommits) find(p pawl.Partition) (int64, string) {
+func (c groupCommits) find(p pawl.Partition) commitValue {
 	for _, k := range []commitKey{{p.Topic, p.TopicID, p.Index}, {p.Topic, pawl.TopicID{}, p.Index}, {"", p.TopicID, p.Index}} {
 		if v, ok := c[k]; ok && v.offset >= 0 {
-			return v.offset, v.metadata
+			return v
 		}
 	}
-	return -1, ""
+	return commitValue{-1, "", -1}
 }
 
 // topicIDs asks for the ids of topics. The request goes to a broker each time: what the client has cached may be the id

@@ -80,7 +80,9 @@ func (r *run) handOver(ctx context.Context, t *kgo.FetchTopic, p *kgo.FetchParti
 	if len(records) == 0 {
 		return nil
 	}
-	a.next = records[len(records)-1].Offset + 1
+	last := &records[len(records)-1]
+	a.next = last.Offset + 1
+	a.epoch.Store(last.LeaderEpoch)
 	r.in.Take(a.Partition, records)
 	return nil
 }

@@ -77,7 +77,7 @@ func (r *run) diagnose(ctx context.Context, a *assignment, err error) pawl.Condi
 	case isLost:
 		c.State = pawl.StateDataLoss
 		c.Reason = fmt.Sprintf("the log was cut off: records up to %d had been read, and it goes on at %d", lost.ConsumedTo, lost.ResetTo)
-		c.Hint = fmt.Sprintf("a replica without them was elected leader. What was read and is gone from the log has taken effect; others take the places: moving to %d goes on with those", lost.ResetTo)
+		c.Hint = dataLossHint(lost.ResetTo)
 	case isLarge: // by mistake, or to do harm
 		c.State = pawl.StateUnreadable
 		c.Hint = fmt.Sprintf("the records from %d to %d are not read: give the client a larger kgo.MaxDecompressBatchBytes if there is memory for them, or move to %d to go on without them",

@@ -23,6 +23,8 @@ type link[Tx any] interface {
 	exec(ctx context.Context, stmts ...stmt) error
 	// begin opens a transaction with the given text.
 	begin(ctx context.Context, text string) (txn[Tx], error)
+	// atomically runs f in a transaction of its own, read committed.
+	atomically(ctx context.Context, f func(run func(...stmt) error) error) error
 	// script runs statements in one transaction, and then a text of several that depends on them; "" is none.
 	script(ctx context.Context, before []stmt, text func() string) error
 }

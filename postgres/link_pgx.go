@@ -65,6 +65,23 @@ func (l *pgxLink) begin(ctx context.Context, text string) (txn[pgx.Tx], error) {
 	return t, nil
 }
 
+func (l *pgxLink) atomically(ctx context.Context, f func(run func(...stmt) error) error) error {
+	return pgx.BeginTxFunc(ctx, l.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		return f(func(stmts ...stmt) error {
+			for _, st := range stmts {
+				rows, err := tx.Query(ctx, st.sql, st.args...)
+				if err != nil {
+					return err
+				}
+				if err := readPgx(rows, st); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
 func (l *pgxLink) script(ctx context.Context, before []stmt, text func() string) error {
 	return pgx.BeginFunc(ctx, l.pool, func(tx pgx.Tx) error {
 		for _, st := range before {

@@ -66,6 +66,26 @@ func (l *sqlLink) begin(ctx context.Context, text string) (txn[pawl.SQLTx], erro
 	return t, nil
 }
 
+func (l *sqlLink) atomically(ctx context.Context, f func(run func(...stmt) error) error) error {
+	tx, err := l.db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	err = f(func(stmts ...stmt) error {
+		for _, st := range stmts {
+			if err := runSQL(ctx, tx, st); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
 func (l *sqlLink) script(ctx context.Context, before []stmt, text func() string) error {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -64,8 +64,9 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 		opt(&o)
 	}
 	s := &Store[Tx]{link: l, query: map[string]string{}, qual: qualifier(o.schema)}
+	shared := strings.NewReplacer("{{matches}}", control["quarantine_matches"], "{{in_no_operation}}", control["in_no_operation"])
 	for name, q := range control {
-		s.query[name] = s.qual(q)
+		s.query[name] = s.qual(shared.Replace(q))
 	}
 	return s
 }

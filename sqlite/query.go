@@ -11,7 +11,14 @@ import (
 //go:embed sql/*.sql migration/*.sql
 var files embed.FS
 
-var queries = sqlfile.Queries(files, "sql")
+var queries = func() map[string]string {
+	all := sqlfile.Queries(files, "sql")
+	shared := strings.NewReplacer("{{matches}}", all["quarantine_matches"], "{{in_no_operation}}", all["in_no_operation"])
+	for name, text := range all {
+		all[name] = shared.Replace(text)
+	}
+	return all
+}()
 
 // query returns the text of a named query. A name that does not exist is a mistake that no test survives.
 func query(name string) string {

@@ -139,16 +139,18 @@ func (c *client[Tx]) unblock(o *pawl.Ownership, offset int64, h handler[Tx]) *pa
 	return d
 }
 
-// aside is the decision about the record that is in quarantine from offset.
+// aside is the decision about the record that was set aside from offset.
 func (c *client[Tx]) aside(o *pawl.Ownership, offset int64) *pawl.Decision {
 	c.Helper()
+	var id int64
 	var value []byte
-	err := c.DB.QueryRowContext(c.ctx, c.rewrite(`select value from pawl_quarantine where position_offset = ? and progress_id = ?`), offset, o.Row).Scan(&value)
+	err := c.DB.QueryRowContext(c.ctx, c.rewrite(`select id, value from pawl_quarantine where position_offset = ? and progress_id = ?`),
+		offset, o.Row).Scan(&id, &value)
 	if err != nil {
-		c.Fatalf("read %d: %v", offset, err)
+		c.Fatalf("read %s@%d: %v", o.Partition, offset, err)
 	}
 	d := decoded(&pawl.Record{Partition: o.Partition, Offset: offset, Timestamp: now, Value: value})
-	d.Kept = &pawl.Kept{Quarantine: c.quarantined(offset)}
+	d.Kept = &pawl.Kept{Quarantine: id}
 	return d
 }
 
@@ -663,9 +665,15 @@ func (c *client[Tx]) retry(o *pawl.Ownership, batch func() *pawl.Work[Tx]) (agai
 func (c *client[Tx]) drain(o *pawl.Ownership) error {
 	for _, offset := range c.lines(`select position_offset from pawl_quarantine where status = 1 and progress_id = ?`, o.Row) {
 		var at int64
-		fmt.Sscan(offset, &at)
-		d := c.aside2(o, at)
-		if _, err := c.retry(o, func() *pawl.Work[Tx] { return kept(o, c.settle, d()) }); err != nil {
+		if _, err := fmt.Sscan(offset, &at); err != nil {
+			return err
+		}
+		first := c.aside(o, at)
+		again := func() *pawl.Work[Tx] {
+			d := *first
+			return kept(o, c.settle, &d)
+		}
+		if _, err := c.retry(o, again); err != nil {
 			return err
 		}
 	}
@@ -686,19 +694,4 @@ func kept[Tx any](o *pawl.Ownership, h handler[Tx], ds ...*pawl.Decision) *pawl.
 	w := work(h, ds...)
 	w.Next = o.Next
 	return w
-}
-
-// aside2 makes decisions about the record of this partition that is in quarantine from offset.
-func (c *client[Tx]) aside2(o *pawl.Ownership, offset int64) func() *pawl.Decision {
-	var value []byte
-	var id int64
-	err := c.DB.QueryRowContext(c.ctx, c.rewrite(`select id, value from pawl_quarantine where position_offset = ? and progress_id = ?`), offset, o.Row).Scan(&id, &value)
-	if err != nil {
-		c.Fatalf("read %d: %v", offset, err)
-	}
-	return func() *pawl.Decision {
-		d := decoded(&pawl.Record{Partition: o.Partition, Offset: offset, Timestamp: now, Value: value})
-		d.Kept = &pawl.Kept{Quarantine: id}
-		return d
-	}
 }

@@ -91,6 +91,8 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"acquire", acquireTests[Tx]()},
 		{"fence", fenceTests[Tx]()},
 		{"condition", conditionTests[Tx]()},
+		{"operation", operationTests[Tx]()},
+		{"admin", adminTests[Tx]()},
 		{"race", raceTests[Tx]()},
 		{"classify", classifyTests[Tx]()},
 		{"crash", crashTests[Tx]()},

@@ -59,7 +59,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
     constraint pawl_hold_stream_fkey foreign key (scope_id, stream) references pawl_stream (scope_id, stream)
 `, `    unique (scope_id, progress_id, position_offset)
 `, "./postgres", "TestConformancePgx/hold"},
-	{"a hold is released once (PostgreSQL)", "postgres/keep.go", `stmts = append(stmts, stmt{sql: s.query["turn"], args: []any{d.Kept.Hold}})`, ``, "./postgres", "TestConformancePgx/hold"},
+	{"nothing is released past a blocker (PostgreSQL)", "postgres/keep.go", `stmts = append(stmts, stmt{sql: s.query["turn"], args: []any{d.Kept.Hold}})`, ``, "./postgres", "TestConformancePgx/hold"},
 	{"a quarantined record is settled once (PostgreSQL)", "postgres/migration/003_keep.sql", `        raise exception 'pawl: % is not open in quarantine', p_quarantine using errcode = 'PW004';
     end if;
 
