@@ -303,7 +303,7 @@ func (b *bundle[Tx]) warnOfQuarantine(decisions []*Decision) {
 			counts[d.Cause] = 0
 			reason, _, _ := strings.Cut(d.Reason, "\n")
 			b.l.r.cfg.Logger.Warn("records quarantined", "partition", b.l.assignment.Partition.String(), "route", b.l.r.routeNames[d.Route],
-				"cause", d.Cause, "records", n, "first_offset", d.Record.Offset, "reason", reason)
+				"cause", d.Cause, "records", n, "offset", d.Record.Offset, "reason", reason)
 		}
 	}
 }

@@ -11,6 +11,7 @@ type descs struct {
 	outcomes, received, applied, duplicates, conflicts, stale, quarantined, effect *prometheus.Desc
 	retries, restarts, fenced, assignments, commits                                *prometheus.Desc
 	lag, lagSeconds, offset, unapplied, buffered, halted, condition, state, build  *prometheus.Desc
+	entries, entriesAge, storeErrors                                               *prometheus.Desc
 }
 
 func newDescs(consumer string) descs {
@@ -62,8 +63,14 @@ func newDescs(consumer string) descs {
 			"1 for as long as a partition is in a named state. Without partition it is of the whole topic, without topic of the whole consumer.",
 			"topic", "partition", "state"),
 		state: desc("pawl_consumer_state",
-			"1 for what this member is: latched (nothing is settled until an operator has answered), halted (so for some of its partitions), running, idle (it has no partition).",
+			"1 for what this member is: latched (nothing is settled until an operator has answered), paused (so, because one wants it), halted (so for some of its partitions), running, idle (it has no partition).",
 			"state"),
+		entries: desc("pawl_quarantine_entries",
+			"Records in quarantine that no operator has decided about. From the store: every member tells the same.", "route", "cause"),
+		entriesAge: desc("pawl_quarantine_oldest_age_seconds",
+			"How long the oldest of them has been there. From the store: every member tells the same.", "route", "cause"),
+		storeErrors: desc("pawl_store_scrape_errors_total",
+			"How often the store could not be asked for its quarantine; what it would have said is absent then."),
 		build: desc("pawl_build_info", "1, with the version of Pawl and of Go.", "version", "goversion"),
 	}
 }
@@ -73,6 +80,7 @@ func (d *descs) all() []*prometheus.Desc {
 		d.outcomes, d.received, d.applied, d.duplicates, d.conflicts, d.stale, d.quarantined, d.effect,
 		d.retries, d.restarts, d.fenced, d.assignments, d.commits,
 		d.lag, d.lagSeconds, d.offset, d.unapplied, d.buffered, d.halted, d.condition, d.state, d.build,
+		d.entries, d.entriesAge, d.storeErrors,
 	}
 }
 
@@ -97,12 +105,16 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	if c.runner != nil {
 		all = c.runner.Progress()
 	}
-	conditions, latched := m.conditions.list()
+	conditions, whole := m.conditions.list()
 	for _, of := range conditions {
 		s.gauge(m.descs.condition, 1, of.topic, of.partition, string(of.state))
 	}
-	s.state(all, latched)
-	s.partitions(all, m.now().Sub)
+	s.state(all, whole)
+	now := m.now()
+	s.partitions(all, now.Sub)
+	if groups, failures, ok := m.store.read(now); ok {
+		s.quarantine(groups, failures, now)
+	}
 	s.gauge(m.descs.build, 1, version(), goVersion)
 }
 

@@ -53,21 +53,34 @@ func (c conditions) cleared(p pawl.Partition, s pawl.State) {
 }
 
 // list leaves out what is raised for partitions that this process does not have (yet, or any more). Where a topic was made
-// again there are for a while two partitions of one name: a series is told once.
-func (c conditions) list() (all []named, latched bool) {
+// again there are for a while two partitions of one name: a series is told once. whole is what the consumer itself is, if
+// it settles nothing.
+func (c conditions) list() (all []named, whole string) {
 	c.Lock()
 	defer c.Unlock()
 	seen := map[named]bool{}
 	for of := range c.all {
-		whole := of.partition.Index == pawl.AllPartitions
-		if !whole && !c.has[of.partition] {
+		switch {
+		case of.partition.Index != pawl.AllPartitions && !c.has[of.partition]:
 			continue
+		case of.partition != consumer:
+		case of.state.Halts():
+			whole = stateLatched
+		case of.state == pawl.StatePaused && whole == "":
+			whole = statePaused
 		}
-		latched = latched || whole && of.state.Halts()
 		seen[named{nameOf(of.partition), of.state}] = true
 	}
-	return slices.Collect(maps.Keys(seen)), latched
+	return slices.Collect(maps.Keys(seen)), whole
 }
+
+// consumer is where a condition of the whole consumer is raised.
+var consumer = pawl.Partition{Index: pawl.AllPartitions}
+
+const (
+	stateLatched = "latched"
+	statePaused  = "paused"
+)
 
 type named struct {
 	partitionName

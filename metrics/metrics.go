@@ -36,6 +36,7 @@ type Metrics struct {
 	duration   prometheus.Histogram
 	size       prometheus.Histogram
 	conditions conditions
+	store      store
 
 	mu       sync.Mutex
 	runner   Progress
@@ -61,6 +62,7 @@ func New(reg prometheus.Registerer, cfg Config) (*Metrics, error) {
 		received: map[string]uint64{}, outcomes: map[decided]uint64{}, effects: map[string]*ages{},
 		failures: map[pawl.Class]uint64{}, restarts: map[string]uint64{},
 	}
+	m.store.consumer = cfg.Consumer
 	labels := prometheus.Labels{"consumer": cfg.Consumer}
 	m.duration = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "pawl_apply_tx_duration_seconds", ConstLabels: labels,

@@ -89,6 +89,7 @@ func TestNamesAndLabels(t *testing.T) {
 	b.until("all settled and committed", func() bool {
 		return b.sum("pawl_outcomes_total") == len(everyFate("")) && b.sum("pawl_partition_offset", "kind=committed") > 0
 	})
+	b.metrics.WatchStore(b.store.Admin())
 	families, err := b.reg.Gather()
 	b.must(err)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
@@ -211,7 +212,12 @@ func TestRestartsAndCommitsAreCountedByWhatTheyAre(t *testing.T) {
 	h.Committed(make([]pawl.Commit, 3))
 	h.CommitFailed(make([]pawl.Commit, 2), errors.New("not now"))
 	h.Ended(partition("first", 9)) // without having been assigned
-	h.Raised(pawl.Condition{Partition: pawl.Partition{Index: pawl.AllPartitions}, State: pawl.StateQuarantineBudget})
+	whole := pawl.Partition{Index: pawl.AllPartitions}
+	h.Raised(pawl.Condition{Partition: whole, State: pawl.StatePaused})
+	if n := b.sum("pawl_consumer_state", "state=paused"); n != 1 {
+		t.Errorf("states: %v", b.gather("pawl_consumer_state"))
+	}
+	h.Raised(pawl.Condition{Partition: whole, State: pawl.StateQuarantineBudget})
 	for _, w := range []struct {
 		name, label string
 		n           int
@@ -227,6 +233,57 @@ func TestRestartsAndCommitsAreCountedByWhatTheyAre(t *testing.T) {
 		if n := b.sum(w.name, labels...); n != w.n {
 			t.Errorf("%s{%s} is %d, want %d", w.name, w.label, n, w.n)
 		}
+	}
+}
+
+// asked counts how often a store is asked, and fails if told to.
+type asked struct {
+	pawl.Admin
+	n   int
+	err error
+}
+
+func (a *asked) QuarantineGroups(ctx context.Context, consumer string) ([]pawl.QuarantineGroup, error) {
+	if a.n++; a.err != nil {
+		return nil, a.err
+	}
+	return a.Admin.QuarantineGroups(ctx, consumer)
+}
+
+func TestTheStoreIsAskedForItsQuarantineNowAndThen(t *testing.T) {
+	b := newBench(t)
+	now := time.Now().Add(time.Minute)
+	b.reg = prometheus.NewPedanticRegistry()
+	m, err := metrics.New(b.reg, metrics.Config{Consumer: "test", Now: func() time.Time { return now }})
+	b.must(err)
+	b.metrics, b.cfg.Hooks = m, m.Hooks()
+	p := partition("first", 0)
+	s := newScript(p)
+	b.run(s)
+	s.tell(func(in pawl.Intake) {
+		in.Take(p, lay(p, now, json("1", "reject", 0), json("2", "reject", 0), json("3", "poison", 0)))
+	})
+	b.until("settled", func() bool { return b.sum("pawl_outcomes_total") == 3 })
+
+	admin := &asked{Admin: b.store.Admin()}
+	m.WatchStore(admin)
+	for range 3 {
+		if n := b.sum("pawl_quarantine_entries", "route=a", "cause=validation"); n != 2 {
+			t.Errorf("%d in quarantine, want 2", n)
+		}
+		if n := b.sum("pawl_quarantine_entries", "route=a", "cause=poison"); n != 1 {
+			t.Errorf("%d in quarantine, want 1", n)
+		}
+	}
+	if age := b.gather("pawl_quarantine_oldest_age_seconds")["cause=poison,route=a"]; age < 30 || age > 90 {
+		t.Errorf("the oldest is %v s old", age)
+	}
+	if admin.n != 1 {
+		t.Errorf("asked %d times within one moment", admin.n)
+	}
+	now, admin.err = now.Add(time.Minute), errors.New("not now")
+	if n := len(b.gather("pawl_quarantine_entries")); n != 0 || b.sum("pawl_store_scrape_errors_total") != 1 {
+		t.Errorf("%d series of a store that does not answer, errors %v", n, b.gather("pawl_store_scrape_errors_total"))
 	}
 }
 

@@ -111,7 +111,7 @@ func (s scrape) events(c *counts) {
 	s.counter(s.descs.commits, c.commits.failure, "failure")
 }
 
-func (s scrape) state(all []pawl.LiveProgress, latched bool) {
+func (s scrape) state(all []pawl.LiveProgress, whole string) {
 	is := "running"
 	for _, p := range all {
 		if p.Halted {
@@ -119,12 +119,12 @@ func (s scrape) state(all []pawl.LiveProgress, latched bool) {
 		}
 	}
 	switch {
-	case latched:
-		is = "latched"
+	case whole != "":
+		is = whole
 	case len(all) == 0:
 		is = "idle"
 	}
-	for _, state := range []string{"idle", "running", "halted", "latched"} {
+	for _, state := range []string{"idle", "running", "halted", statePaused, stateLatched} {
 		v := 0.0
 		if state == is {
 			v = 1
