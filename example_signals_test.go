@@ -90,8 +90,8 @@ func ExampleJoinHooks() {
 	slices.Sort(names)
 	fmt.Println(names)
 	// Output:
-	// duplicate 1
 	// applied 1
+	// duplicate 1
 	// quarantined 1
 	// [process payments quarantine payments]
 }
