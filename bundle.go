@@ -121,7 +121,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	defer cancel()
 	stuck := time.AfterFunc(bound+l.r.cfg.HandlerTimeout, func() { l.r.fail(l.stuck()) })
 	defer stuck.Stop()
-	err := l.bound.Apply(bounded, l.owned, &Work[Tx]{
+	err := l.apply(bounded, n, &Work[Tx]{
 		Decisions: decisions, Now: l.r.cfg.Now(),
 		Run: func(ctx context.Context, s Session[Tx]) error {
 			if err := d.run(ctx, s); err != nil {
@@ -230,7 +230,7 @@ func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	}
 	b.warnOfQuarantine(decisions)
 	if h := b.l.r.cfg.Hooks.Settled; h != nil {
-		h(Settled{b.l.assignment.Partition, b.l.r.routeNames, decisions, b.l.progress.position(), took})
+		h(Settled{b.l.assignment.Partition, b.l.r.routeNames, decisions, b.l.progress.position(), took, n})
 	}
 	bytes := 0
 	var kept []Kept
@@ -329,7 +329,7 @@ func (b *bundle[Tx]) warnOfQuarantine(decisions []*Decision) {
 			counts[d.Cause] = 0
 			reason, _, _ := strings.Cut(d.Reason, "\n")
 			b.l.r.cfg.Logger.Warn("records quarantined", "partition", b.l.assignment.Partition.String(), "route", b.l.r.routeNames[d.Route],
-				"cause", d.Cause, "records", n, "first_offset", d.Record.Offset, "reason", reason)
+				"cause", d.Cause, "records", n, "offset", d.Record.Offset, "reason", reason)
 		}
 	}
 }

@@ -151,6 +151,7 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
+	c.Logger = c.Logger.With("consumer", c.Consumer)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -31,6 +31,9 @@ func TestImportDirections(t *testing.T) {
 	owns("github.com/jackc/pgx", "postgres", "internal/pgtest")
 	owns("modernc.org/sqlite", "sqlite", "examples")
 	owns("github.com/go-json-experiment", "decode")
+	owns("github.com/prometheus", "metrics", "examples", "cmd")
+	owns("go.opentelemetry.io/otel", "tracing", "examples", "cmd")
+	owns("go.opentelemetry.io/otel/sdk", "examples", "cmd") // which spans are kept is the program's decision
 	owns("testing", kits...)
 
 	for pkg, list := range production {
@@ -49,6 +52,8 @@ func TestImportDirections(t *testing.T) {
 				t.Errorf("the source %s imports %s", pkg, inner)
 			case below(pkg, "postgres", "sqlite") && ours && !below(inner, "secret", "internal"):
 				t.Errorf("the store %s imports %s", pkg, inner)
+			case below(pkg, "metrics", "tracing") && ours:
+				t.Errorf("%s imports %s: observers know the root alone", pkg, inner)
 			case below(pkg, "secret") && ours:
 				t.Errorf("%s imports %s: secrets know nothing of what uses them", pkg, inner)
 			case below(pkg, "internal") && ours && !below(inner, "internal"):
@@ -120,7 +125,7 @@ func imports(t *testing.T) (map[string][]string, map[string][]goFile) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all["."]) == 0 || len(all["postgres"]) == 0 || len(all["kafka"]) == 0 {
+	if len(all["."]) == 0 || len(all["postgres"]) == 0 || len(all["kafka"]) == 0 || len(all["metrics"]) == 0 || len(all["tracing"]) == 0 {
 		t.Fatal("no imports were found: the test looks in the wrong place")
 	}
 	return all, files

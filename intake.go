@@ -73,7 +73,7 @@ func (r *Runner[Tx]) tell(c Condition) Condition {
 	if c.State.Halts() || c.State == StateStoreWentBack {
 		log = r.cfg.Logger.Error
 	}
-	log(c.Reason, "partition", c.Partition.String(), "state", c.State, "halted", c.State.Halts(), "hint", c.Hint)
+	log("condition raised", "partition", c.Partition.String(), "state", c.State, "halted", c.State.Halts(), "reason", c.Reason, "hint", c.Hint)
 	if h := r.cfg.Hooks.Raised; h != nil {
 		h(c)
 	}

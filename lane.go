@@ -97,12 +97,16 @@ func (l *lane[Tx]) take(records []Record) {
 		return
 	}
 	l.incoming = slices.Grow(l.incoming, len(records))
+	before := len(l.incoming)
 	for i := range records {
-		if l.progress.receive(records[i].Offset, records[i].Control) {
+		if l.progress.receive(&records[i]) {
 			l.incoming = append(l.incoming, records[i])
 			l.incoming[len(l.incoming)-1].Timestamp = storableTime(records[i].Timestamp)
 			l.bytes += records[i].size()
 		}
+	}
+	if h := l.r.cfg.Hooks.Taken; h != nil && len(l.incoming) > before {
+		h(l.assignment.Partition, len(l.incoming)-before)
 	}
 	if !l.paused && l.full() {
 		l.paused = true

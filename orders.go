@@ -72,7 +72,7 @@ func (r *Runner[Tx]) heed(p *Pause) {
 	case p != nil && r.gate.shut("pause"):
 		r.tell(Condition{Partition: whole, State: StatePaused, Next: NoStart, Reason: "paused by " + p.By + ": " + p.Why, Hint: "it goes on when it is resumed"})
 	case p == nil && r.gate.lift("pause"):
-		r.cfg.Logger.Info("resumed")
+		r.cfg.Logger.Info("consumer resumed")
 		if h := r.cfg.Hooks.Cleared; h != nil {
 			h(whole, StatePaused)
 		}

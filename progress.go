@@ -3,6 +3,7 @@ package pawl
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/watermark"
 )
@@ -39,16 +40,16 @@ func newProgress(o *Ownership) *progress {
 }
 
 // receive notes a record and reports whether it is new.
-func (p *progress) receive(offset int64, control bool) bool {
+func (p *progress) receive(r *Record) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.marks.Receive(offset) {
+	if !p.marks.Receive(r.Offset, r.Timestamp.UnixMilli()) {
 		return false
 	}
-	if control {
-		p.marks.Settle(offset)
+	if r.Control {
+		p.marks.Settle(r.Offset)
 	}
-	return !control
+	return !r.Control
 }
 
 // after is the position that a transaction settling offsets, which ascend, may write.
@@ -111,12 +112,15 @@ func (p *progress) end() {
 // LiveProgress is how far this member is with a partition that it has.
 type LiveProgress struct {
 	Partition Partition
-	Received  int64 // the offset after the last one received
-	Next      int64 // the store's position: every offset below it is settled
-	Committed int64 // the offset stored with the source; -1: none by this member
-	End       int64 // of the readable log, when it was last looked at
-	Buffered  int   // bytes of records that are not settled
+	Received  int64     // the offset after the last one received
+	Next      int64     // the store's position: every offset below it is settled
+	Committed int64     // the offset stored with the source; -1: none by this member
+	End       int64     // of the readable log, when it was last looked at
+	Buffered  int       // bytes of records that are not settled
+	Unsettled int       // records received and not settled
+	Oldest    time.Time // the timestamp of the first of them; zero: there is none
 	Halted    bool
+	Owned     bool // false: halted before it was owned; where it is, is not known
 }
 
 // Lag is how many offsets are not settled. Not all of them need be records.
@@ -137,6 +141,7 @@ func (r *Runner[Tx]) Progress() []LiveProgress {
 			continue
 		}
 		p := &all[i]
+		p.Owned = true
 		l.mu.Lock()
 		p.Buffered = l.bytes
 		l.mu.Unlock()
@@ -151,4 +156,8 @@ func (p *progress) read(to *LiveProgress) {
 	to.Received, to.Next, to.Committed = p.marks.Received(), p.stored.next, p.committed
 	to.Next = max(to.Next, p.marks.Frontier()) // what carries no data is behind us too
 	to.End = max(to.End, to.Received)
+	to.Unsettled = p.marks.Unsettled()
+	if at, ok := p.marks.Oldest(); ok {
+		to.Oldest = storableTime(time.UnixMilli(at))
+	}
 }

@@ -280,6 +280,9 @@ func (r *Runner[Tx]) commit(ctx context.Context, lanes []*lane[Tx]) error {
 		return err
 	}
 	if err := r.source.Commit(ctx, commits); err != nil {
+		if h := r.cfg.Hooks.CommitFailed; h != nil {
+			h(commits, err)
+		}
 		return err
 	}
 	if err := fault.Hit(ctx, fault.OffsetStored); err != nil {

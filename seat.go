@@ -49,7 +49,7 @@ func (s *seat[Tx]) restart(old *lane[Tx], cause error) {
 	if replaced {
 		return
 	}
-	s.r.cfg.Logger.Warn("partition restarts from the store's position", "partition", p.String(), "cause", cause)
+	s.r.cfg.Logger.Warn("partition restarts from the store's position", "partition", p.String(), "error", cause)
 	if h := s.r.cfg.Hooks.Restarted; h != nil {
 		h(p, cause)
 	}

@@ -80,7 +80,7 @@ func (s *seat[Tx]) firstStart(recreated bool) (int64, *Condition) {
 func (s *seat[Tx]) compare(ctx context.Context, bound BoundStore[Tx], o *Ownership) (*Condition, error) {
 	a, cfg := s.assignment, &s.r.cfg
 	warn := func(what string) {
-		cfg.Logger.Warn(what, "partition", a.Partition.String(), "stored", o.Next, "committed", a.Committed)
+		cfg.Logger.Warn(what, "partition", a.Partition.String(), "next", o.Next, "committed", a.Committed)
 	}
 	followed, ours := signed(a.Metadata)
 	switch {

@@ -15,6 +15,7 @@ type Tracker struct {
 
 type entry struct {
 	offset  int64
+	at      int64
 	settled bool
 }
 
@@ -22,13 +23,13 @@ type entry struct {
 func New(next int64) *Tracker { return &Tracker{received: next} }
 
 // Receive notes an offset and reports whether it is new. One at or below what was received before is a copy: it changes
-// nothing, whatever became of the first.
-func (t *Tracker) Receive(offset int64) bool {
+// nothing, whatever became of the first. When it is from, in any unit, is only kept for Oldest.
+func (t *Tracker) Receive(offset, at int64) bool {
 	if offset < t.received {
 		return false
 	}
 	t.received = offset + 1
-	t.pending = append(t.pending, entry{offset: offset})
+	t.pending = append(t.pending, entry{offset: offset, at: at})
 	return true
 }
 
@@ -83,6 +84,14 @@ func (t *Tracker) Pending() int { return len(t.pending) }
 
 // Received is the offset after the last one received.
 func (t *Tracker) Received() int64 { return t.received }
+
+// Oldest is when the first offset that is not settled is from; false: there is none.
+func (t *Tracker) Oldest() (int64, bool) {
+	if len(t.pending) == 0 {
+		return 0, false
+	}
+	return t.pending[0].at, true
+}
 
 // Unsettled counts the received offsets that hold the frontier back, with those settled behind them.
 func (t *Tracker) Unsettled() int {

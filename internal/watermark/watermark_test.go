@@ -11,7 +11,7 @@ import (
 func TestFrontierStopsAtTheSmallestUnsettled(t *testing.T) {
 	w := New(100)
 	for o := int64(100); o < 105; o++ {
-		w.Receive(o)
+		w.Receive(o, 0)
 	}
 	for _, o := range []int64{100, 101, 103, 104} {
 		w.Settle(o)
@@ -28,7 +28,7 @@ func TestFrontierStopsAtTheSmallestUnsettled(t *testing.T) {
 func TestHolesAreNotWaitedFor(t *testing.T) {
 	w := New(0)
 	for _, o := range []int64{3, 7, 1000} {
-		w.Receive(o)
+		w.Receive(o, 0)
 		w.Settle(o)
 	}
 	if got := w.Frontier(); got != 1001 {
@@ -38,12 +38,12 @@ func TestHolesAreNotWaitedFor(t *testing.T) {
 
 func TestACopyChangesNothing(t *testing.T) {
 	w := New(5)
-	if w.Receive(4) {
+	if w.Receive(4, 0) {
 		t.Fatal("an offset below the start is not new")
 	}
-	w.Receive(5)
+	w.Receive(5, 0)
 	w.Settle(5)
-	if w.Receive(5) {
+	if w.Receive(5, 0) {
 		t.Fatal("an offset received before is not new")
 	}
 	if got := w.Frontier(); got != 6 {
@@ -70,7 +70,7 @@ func TestFrontierEqualsModel(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if rapid.Bool().Draw(t, "receive") || len(order) == 0 {
 				o := next + rapid.Int64Range(-2, 4).Draw(t, "gap")
-				if isNew := w.Receive(o); isNew != (o >= next) {
+				if isNew := w.Receive(o, 0); isNew != (o >= next) {
 					t.Fatalf("Receive(%d) = %v with %d received", o, isNew, next)
 				}
 				if o >= next {
@@ -91,4 +91,21 @@ func TestFrontierEqualsModel(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestOldestIsTheFirstThatIsNotSettled(t *testing.T) {
+	w := New(0)
+	if _, ok := w.Oldest(); ok {
+		t.Error("nothing was received")
+	}
+	w.Receive(1, 70)
+	w.Receive(5, 60)
+	w.Settle(5)
+	if at, ok := w.Oldest(); !ok || at != 70 {
+		t.Errorf("oldest %d, %v", at, ok)
+	}
+	w.Settle(1)
+	if at, ok := w.Oldest(); ok {
+		t.Errorf("oldest %d, though everything is settled", at)
+	}
 }
