@@ -103,7 +103,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	_, careful := l.limits()
 	d := decider[Tx]{
 		steps: steps, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		class: l.class,
+		class: l.class, full: l.r.holdsFull.Load(),
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -281,7 +281,9 @@ func (b *bundle[Tx]) attempt(ctx context.Context) error {
 	if b.at(0)[0].Kept != nil {
 		return nil // its position is settled
 	}
+	l.committing.Lock() // owned is this one's for as long
 	before, err := l.bound.Attempt(ctx, l.owned, offset)
+	l.committing.Unlock()
 	if err != nil {
 		return err
 	}

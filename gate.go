@@ -90,6 +90,7 @@ func (r *Runner[Tx]) unlatched(ctx context.Context) error {
 		return err
 	}
 	r.heed(orders.Paused)
+	r.boundHolds(orders.Held)
 	whole := Partition{Index: AllPartitions}
 	standing, err := r.opened().Standing(ctx, whole)
 	if err != nil {
@@ -99,7 +100,7 @@ func (r *Runner[Tx]) unlatched(ctx context.Context) error {
 		switch c.State {
 		case StateQuarantineBudget:
 			r.latch(c.State, c.Reason, c.Hint)
-		case StateLatched, StateDependencyDown:
+		case StateLatched, StatePoison, StateDependencyDown:
 			if err := r.opened().Clear(ctx, whole, c.State); err != nil {
 				return err
 			}

@@ -71,6 +71,7 @@ func MergeTasks(items, holds []Task, limit int) []Task {
 // Orders are what an owner finds in the store to do, beside the log.
 type Orders struct {
 	Paused *Pause // nil: it works
+	Held   int    // records that are held for this consumer, in all partitions
 	Tasks  []Task
 }
 

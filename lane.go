@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,10 +135,10 @@ func (l *lane[Tx]) makeReady() {
 func (l *lane[Tx]) hasWork() bool {
 	fresh := len(l.incoming) > 0 || len(l.tasks) > 0
 	switch {
+	case l.order == OrderPartition: // kept records go before what waits: they are older
+		return l.workers == 0 && (len(l.again) > 0 || len(l.tasks) > 0 || len(l.bundles) == 0 && fresh)
 	case len(l.again) > 0:
 		return true
-	case l.order == OrderPartition:
-		return len(l.bundles) == 0 && fresh
 	case l.wary > 0 && len(l.bundles) > 0:
 		return false
 	case l.order == OrderStream:
@@ -194,7 +195,7 @@ var errGoexit = errors.New("a handler ended its goroutine (runtime.Goexit)")
 
 // next returns a bundle to try. It is called with mu held, and decodes without it. nil: another worker was faster.
 func (l *lane[Tx]) next() *bundle[Tx] {
-	if len(l.again) > 0 {
+	if len(l.again) > 0 && (len(l.tasks) == 0 || l.order != OrderPartition) {
 		b := l.again[0]
 		l.again = slices.Delete(l.again, 0, 1)
 		return b
@@ -288,8 +289,17 @@ func (l *lane[Tx]) sort() {
 		l.decodeTasks(&b, tasks)
 		l.mu.Lock()
 		l.sorting = false
+		if l.stopped {
+			return
+		}
 		for _, st := range slices.Backward(b.steps[0]) {
 			l.putFirst(st)
+		}
+		for b := range l.bundles {
+			if b.timer != nil && l.pull(b) && b.timer.Stop() {
+				b.timer = nil
+				l.again = append(l.again, b)
+			}
 		}
 	}
 	for !l.sorting && len(l.incoming) > 0 && (len(l.free) < l.r.cfg.Workers || l.waiting < l.r.cfg.Workers*l.limit) {
@@ -300,6 +310,9 @@ func (l *lane[Tx]) sort() {
 		l.decode(&b, cut)
 		l.mu.Lock()
 		l.sorting = false
+		if l.stopped {
+			return
+		}
 		for _, st := range b.steps[0] {
 			l.put(st)
 		}
@@ -375,6 +388,29 @@ func (l *lane[Tx]) gather(b *bundle[Tx], steps []*step[Tx]) {
 	}
 }
 
+// pull puts the kept records that stand at the head of a waiting bundle's streams into it: what it waits for may be that they
+// are settled. It reports whether there are any, and is called with mu held.
+func (l *lane[Tx]) pull(b *bundle[Tx]) bool {
+	var older []*step[Tx]
+	for _, fifo := range b.streams {
+		n := 0
+		for n < len(fifo.steps) && fifo.steps[n].Kept != nil {
+			n++
+		}
+		older = append(older, fifo.steps[:n]...)
+		fifo.steps = slices.Delete(fifo.steps, 0, n)
+	}
+	if len(older) == 0 {
+		return false
+	}
+	l.waiting -= len(older)
+	all := append(older, b.steps[0]...)
+	slices.SortFunc(all, func(x, y *step[Tx]) int { return cmp.Compare(x.Record.Offset, y.Record.Offset) })
+	b.records, b.steps, b.until, b.failing = nil, nil, 0, 0
+	l.gather(b, all)
+	return true
+}
+
 // hand gives a bundle to whoever is free.
 func (l *lane[Tx]) hand(b *bundle[Tx]) {
 	l.mu.Lock()
@@ -407,6 +443,8 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 	case len(b.records) == 0:
 		delete(l.bundles, b)
 		l.release(b.streams)
+	case wait > 0 && l.order == OrderStream && l.pull(b):
+		l.again = append(l.again, b)
 	case wait > 0:
 		b.timer = time.AfterFunc(wait, func() {
 			l.mu.Lock()

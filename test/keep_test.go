@@ -54,6 +54,7 @@ type keeper[Tx any] struct {
 	exec     execTx[Tx]
 	order    pawl.Order
 	batched  bool
+	maxHeld  int
 	repaired atomic.Bool
 	log      []pawl.Record
 	seen     sequence
@@ -81,7 +82,7 @@ func (k *keeper[Tx]) run() (stop func() error) {
 	return running(k.T, func(ctx context.Context) error {
 		r := pawl.NewRunner(k.Store, pawltest.NewLog(k.log), pawl.Config{
 			Consumer: "keep", Logger: slog.New(slog.DiscardHandler), Hooks: pawl.Hooks{Settled: k.seen.settled},
-			Budget: pawl.Budget{Share: 1},
+			Budget: pawl.Budget{Share: 1}, MaxHeld: k.maxHeld,
 		})
 		route := pawl.Route{Name: "notes", Topics: []string{pawltest.Topic}, Order: k.order, Quarantine: pawl.QuarantineStream}
 		apply := func(ctx context.Context, tx Tx, e noted) error {
@@ -237,4 +238,32 @@ func TestAPausedConsumerSettlesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.await(3, position)
+}
+
+// No more is held than is allowed: the partition waits in front of the next one, and goes on once its stream is free.
+func TestWhatIsHeldIsBounded(t *testing.T) {
+	for _, order := range []pawl.Order{pawl.OrderPartition, pawl.OrderStream} {
+		t.Run(fmt.Sprintf("order %d", order), func(t *testing.T) {
+			k := &keeper[pawl.SQLTx]{T: t, opened: openSQLite(t, noteSchema), exec: execSQL(func(q string) string { return q }), order: order, maxHeld: 2}
+			k.add("a1", "a2!", "a3", "a4")
+			k.until(4, position)
+			k.add("a5", "b1", "a6")
+			stop := k.run()
+			k.await(1, `select count(*) from pawl_condition where state = 'holds_full' and ended = 0`)
+			if held, next := k.int(t, heldCount), k.int(t, position); held != 2 || next != 4 {
+				t.Errorf("%d held, position %d, want 2 and 4", held, next)
+			}
+			k.repaired.Store(true)
+			if _, err := k.Store.Admin().Start(t.Context(), pawl.OperationRequest{Consumer: "keep", Kind: pawl.OperationReplay, By: "ops", Why: "repaired", At: time.Now()}); err != nil {
+				t.Fatal(err)
+			}
+			k.await(7, position)
+			k.await(7, noteCount)
+			k.await(0, `select count(*) from pawl_condition where ended = 0`)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			k.seen.check(t)
+		})
+	}
 }

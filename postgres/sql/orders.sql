@@ -66,3 +66,8 @@ where i.operation_id = $1::bigint
   )
 order by i.progress_id, i.position_offset
 limit $4::integer
+
+-- name: count_held
+select count(*)
+from pawl_hold
+where scope_id = any ($1::integer[])

@@ -60,3 +60,8 @@ where i.operation_id = :operation
   )
 order by i.progress_id, i.position_offset
 limit :limit
+
+-- name: count_held
+select count(*)
+from pawl_hold
+where scope_id in (select value from json_each(:scopes))
