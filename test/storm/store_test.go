@@ -497,6 +497,12 @@ func (s *bound) Clear(ctx context.Context, p pawl.Partition, states ...pawl.Stat
 	return nil
 }
 
+func (db *database) unanswered(at state) bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.conditions[at] != nil && db.conditions[at].answer == nil
+}
+
 // answer is what an operator decides. It reports whether there was something to answer.
 func (db *database) answer(p pawl.Partition, of pawl.State, to int64) bool {
 	db.mu.Lock()

@@ -456,6 +456,7 @@ func (w *world) settle() {
 		}
 		time.Sleep(250 * time.Millisecond)
 		w.exorcise()
+		w.repeat()
 		for _, m := range w.alive() {
 			select {
 			case <-m.done:

@@ -25,6 +25,7 @@ const (
 
 	answeredToStay  kind = "an answer that mends nothing"
 	ownerChanged    kind = "halted partition gets another owner"
+	askedAgain      kind = "(seen) a reset asked about again"
 	answeredThenCut kind = "owner abandoned when it has moved"
 )
 
@@ -211,6 +212,18 @@ func (w *world) decide(k kind, p pawl.Partition, unread int64) {
 	}
 	if !w.db.answer(p, state, to) {
 		w.breach("%s: %q of partition %d is over before it was answered", k, state, p.Index)
+	}
+}
+
+// repeat answers a question that is asked once more: the group's offset stays the one that was set, until the owner that has
+// carried out the answer has lived to commit one.
+func (w *world) repeat() {
+	w.mu.Lock()
+	again := w.wound == offsetReset
+	w.mu.Unlock()
+	if at := (state{w.partition(0), pawl.StateOffsetReset}); again && w.db.unanswered(at) {
+		w.count(askedAgain)
+		w.db.answer(at.partition, at.state, pawl.GoOn)
 	}
 }
 
