@@ -16,7 +16,7 @@ import (
 // has stored:
 //
 //   - it was sent for an assignment that its sender has, under the member id that the assignment was made for;
-//   - its signature is of an ownership that the store gave to its sender;
+//   - its signature is of an ownership that the store gave to its sender for that assignment;
 //   - no owner's commit comes after one of a later owner;
 //   - neither the offset nor the position in the signature goes back, but past records without data, or where an operator
 //     has moved the position.
@@ -115,14 +115,19 @@ func (m *member) commits(req *kmsg.OffsetCommitRequest) *pendingCommit {
 			m.mu.Lock()
 			h := m.held[rp.Partition]
 			m.mu.Unlock()
+			var owner given
+			if h != nil {
+				owner = m.w.db.ownerOf(signature{h.partition, s.epoch})
+			}
 			switch {
 			case h == nil || !h.ended.IsZero() && time.Now().After(h.ended):
 				m.w.breach("%s: offset %d of partition %d is committed for an assignment that has ended", m.name, rp.Offset, rp.Partition)
 				continue
 			case h.id != req.MemberID:
 				m.w.breach("%s: offset %d of partition %d, assigned to %s, is committed as %s", m.name, rp.Offset, rp.Partition, h.id, req.MemberID)
-			case m.w.db.ownerOf(signature{h.partition, s.epoch}) != m.name:
-				m.w.breach("%s: offset %d of partition %d is signed by owner %d, which is another", m.name, rp.Offset, rp.Partition, s.epoch)
+			case owner.to != m.name || owner.at.Before(h.began):
+				m.w.breach("%s: offset %d of partition %d is signed by owner %d, which is %q of %s, and assigned at %s", m.name, rp.Offset, rp.Partition,
+					s.epoch, owner.to, owner.at.Sub(m.w.began), h.began.Sub(m.w.began))
 			}
 			m.w.compare(h.partition, rp.Offset, s.epoch, "a commit of "+m.name)
 			p.of[rp.Partition] = sent{s, h.partition.TopicID}
@@ -181,7 +186,7 @@ func (m *member) stored(partition int32, s sent, late bool) {
 }
 
 // ownerOf is the member that the store gave an ownership to.
-func (db *database) ownerOf(s signature) string {
+func (db *database) ownerOf(s signature) given {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	return db.acquired[s]

@@ -32,6 +32,9 @@ func (s *source) Commit(ctx context.Context, commits []pawl.Commit) error {
 			s.m.w.breach("%s: owner %d of %s was refused by the store, and commits offset %d", s.m.name, sig.epoch, p, c.Next)
 		}
 	}
+	if s.m.w.chance(commitBegunLate, 20) { // the process has other things to do
+		time.Sleep(s.m.w.between(10*time.Millisecond, 5*time.Second))
+	}
 	return s.Source.Commit(ctx, commits)
 }
 
@@ -39,6 +42,7 @@ func (s *source) Commit(ctx context.Context, commits []pawl.Commit) error {
 type held struct {
 	partition pawl.Partition
 	id        string // the member's, when it was made
+	began     time.Time
 	ended     time.Time
 }
 
@@ -54,7 +58,7 @@ type witness struct {
 func (w *witness) Assign(ctx context.Context, as []*pawl.Assignment) ([]int64, error) {
 	w.m.mu.Lock()
 	for _, a := range as {
-		w.m.held[a.Partition.Index] = &held{partition: a.Partition, id: w.m.id}
+		w.m.held[a.Partition.Index] = &held{partition: a.Partition, id: w.m.id, began: time.Now()}
 	}
 	w.m.mu.Unlock()
 	starts, err := w.Intake.Assign(ctx, as)

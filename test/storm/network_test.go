@@ -47,11 +47,21 @@ func (l *link) wait(ctx context.Context) (was bool) {
 	}
 }
 
-func (l *link) freeze() {
+// freeze returns what ends it, unless it has been ended since.
+func (l *link) freeze() (thaw func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.frozen == nil {
 		l.frozen = make(chan struct{})
+	}
+	mine := l.frozen
+	return func() {
+		l.mu.Lock()
+		same := l.frozen == mine
+		l.mu.Unlock()
+		if same {
+			l.thaw()
+		}
 	}
 }
 

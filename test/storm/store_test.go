@@ -26,7 +26,7 @@ type database struct {
 	effects    map[string][]string // content, by key
 	rows       map[pawl.Partition]*row
 	advances   []advance
-	acquired   map[signature]string    // which member an epoch was given to
+	acquired   map[signature]given     // which member an epoch was given to
 	refused    map[signature]time.Time // when its owner was told that it is one no longer
 	conditions map[state]*condition
 	halts      map[pawl.State]int // conditions that were ever raised
@@ -37,6 +37,11 @@ type database struct {
 type signature struct {
 	partition pawl.Partition
 	epoch     int64
+}
+
+type given struct {
+	to string
+	at time.Time
 }
 
 // state is what a condition is of.
@@ -98,7 +103,7 @@ type row struct {
 func newDatabase(w *world) *database {
 	return &database{
 		w: w, claims: map[scoped]claim{}, settled: map[place]settlement{}, doubtful: map[place]int64{}, effects: map[string][]string{},
-		rows: map[pawl.Partition]*row{}, acquired: map[signature]string{}, refused: map[signature]time.Time{},
+		rows: map[pawl.Partition]*row{}, acquired: map[signature]given{}, refused: map[signature]time.Time{},
 		conditions: map[state]*condition{}, halts: map[pawl.State]int{},
 	}
 }
@@ -213,7 +218,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	defer s.mu.Unlock()
 	r.epoch++
 	r.from = r.next
-	s.acquired[signature{p, r.epoch}] = s.m.name
+	s.acquired[signature{p, r.epoch}] = given{s.m.name, time.Now()}
 	return &pawl.Ownership{Partition: p, Row: r.id, Epoch: r.epoch, Seq: r.seq, Next: r.next}, nil
 }
 

@@ -47,6 +47,7 @@ const (
 	twin            kind = "static id started twice"
 	handlerSlow     kind = "handler slow"
 	handlerDeaf     kind = "handler deaf past the rebalance"
+	commitBegunLate kind = "offset commit: begun late"
 	commitDelayed   kind = "offset commit: answer delayed"
 	commitCutAfter  kind = "offset commit: stored, answer cut off"
 	commitCutBefore kind = "offset commit: cut off before"
@@ -87,7 +88,7 @@ const (
 
 // optional kinds are enabled by a seed or not; the others are part of every seed.
 var optional = []kind{
-	abandoned, frozen, kicked, twin, handlerSlow, handlerDeaf, commitDelayed, commitCutAfter, commitCutBefore, commitLate, commitRetriable,
+	abandoned, frozen, kicked, twin, handlerSlow, handlerDeaf, commitBegunLate, commitDelayed, commitCutAfter, commitCutBefore, commitLate, commitRetriable,
 	commitRefused, commitTimedOut, leaderMoved, coordinatorMove, connsDropped, requestLost, offsetsExpired, partitionsAdded, logTrimmed,
 	rewindLate, storeTransient, storeSlow, commitAnswerLost, commitNotApplied, commitUnresolved, lateApply, txnCommitted,
 }
@@ -395,7 +396,7 @@ func (w *world) trouble(background, produced *sync.WaitGroup) {
 			w.expire()
 		}
 	case logTrimmed:
-		w.trim()
+		w.trim(int32(w.intn(int(w.stream.partitions()))))
 	case partitionsAdded:
 		if w.stream.partitions() < 8 {
 			w.stream.grow()
@@ -423,16 +424,27 @@ func (w *world) faultCommit(k kind, errs ...*kerr.Error) {
 	}()
 }
 
+func (w *world) isCalm() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calm
+}
+
 // freeze stops a member's network and its way to the database for longer than the group waits.
 func (w *world) freeze(m *member) {
 	w.logf("%s freezes", m.name)
-	m.link.freeze()
+	thaw := m.link.freeze()
 	time.Sleep(session + w.between(0, 2*session))
 	if _, in := m.groupMember(); !in {
 		w.count(frozen)
 	}
+	if w.enabled[logTrimmed] && !w.isCalm() { // what it was about to read is gone, and no longer its concern
+		for p := range w.stream.partitions() {
+			w.trim(p)
+		}
+	}
 	w.logf("%s goes on", m.name)
-	m.link.thaw()
+	thaw()
 }
 
 // calmDeadline is how long everything may take to settle once nothing goes wrong any more.

@@ -187,7 +187,7 @@ func (w *world) decide(k kind, p pawl.Partition, unread int64) {
 	var to, skipFrom int64 // skipFrom: where what is not settled begins
 	switch k {
 	case recordsDeleted, logCut:
-		if w.intn(3) == 0 { // nothing is mended by it
+		if w.intn(2) == 0 { // nothing is mended by it
 			w.logf("an operator says to go on with partition %d", p.Index)
 			w.db.answer(p, state, pawl.GoOn)
 			w.count(answeredToStay)
@@ -234,7 +234,7 @@ func (w *world) cutAfterMove() {
 		if moved == 0 {
 			continue
 		}
-		name := w.db.ownerOf(signature{w.partition(0), moved})
+		name := w.db.ownerOf(signature{w.partition(0), moved}).to
 		for _, m := range w.alive() {
 			if m.name == name {
 				w.logf("%s is abandoned", m.name)
@@ -379,12 +379,15 @@ func (w *world) topicID() pawl.TopicID {
 }
 
 // trim deletes records that are settled, as retention does: nobody has to notice, but for who still reads behind the position.
-func (w *world) trim() {
-	p := int32(w.intn(int(w.stream.partitions())))
+func (w *world) trim(p int32) {
 	next := w.db.position(p) // first: what is settled while the log is read stays
 	w.remember()
 	info := w.cluster.PartitionInfo(topic, p)
-	if info == nil || next <= info.LogStartOffset || next > info.HighWatermark {
+	if info == nil {
+		return
+	}
+	next = min(next, info.HighWatermark-1) // of an empty log this broker would say, once it has another leader, that it was cut off at 0
+	if next <= info.LogStartOffset {
 		return
 	}
 	if err := w.cluster.DeleteRecords(topic, p, next); err != nil {
