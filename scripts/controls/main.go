@@ -76,7 +76,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"storm: an assignment that has ended is forgotten", "kafka/assign.go", `if r.live[a.Partition.Topic][a.Partition.Index] == a {`, `if false {`, "./test/storm", "TestStorm"},
 	{"storm: what was another member's is lost, not given back", "kafka/assign.go", `if a.member == member {`, `if a.member == member || true {`, "./test/storm", "TestStorm"},
 	{"storm: whom the store has refused commits nothing", "progress.go", `if p.void {`, `if false {`, "./test/storm", "TestStorm"},
-	{"storm: who is no longer the owner halts nothing", "seat.go", `if s.isFenced() {`, `if false {`, "./test/storm", "TestStorm"},
+	{"who is no longer the owner raises nothing", "seat.go", `if s.isFenced() {`, `if false {`, ".", "TestWhoIsNoLongerTheOwnerRaisesNothing"},
 	{"storm: a stream is worked on by one", "stream.go", `fifo.busy = true`, `fifo.busy = false`, "./test/storm", "TestStorm"},
 	{"storm: the position stops at the unsettled", "internal/watermark/watermark.go", `		return t.pending[0].offset
 `, `		return t.pending[len(t.pending)-1].offset
