@@ -234,28 +234,44 @@ func (c *wire) deliverLate(b []byte, wait time.Duration) {
 	c.mu.Unlock()
 }
 
-func (c *wire) answers() {
-	for {
-		b, err := frame(c.broker)
-		if err != nil || len(b) < 8 {
-			c.close()
-			return
+// heard reads what the broker answers, and shows it to the ledger at once: what was stored first was stored first, however
+// late its sender hears of it.
+func (c *wire) heard() <-chan []byte {
+	frames := make(chan []byte, 1024) // more than are ever under way
+	go func() {
+		defer close(frames)
+		for {
+			b, err := frame(c.broker)
+			if err != nil || len(b) < 8 {
+				return
+			}
+			corr := correlation(b[4:])
+			c.mu.Lock()
+			p := c.commits[corr]
+			delete(c.commits, corr)
+			c.mu.Unlock()
+			if p != nil {
+				c.link.m.answered(b, p)
+			}
+			frames <- b
 		}
+	}()
+	return frames
+}
+
+func (c *wire) answers() {
+	defer c.close()
+	for b := range c.heard() {
 		corr := correlation(b[4:])
 		c.mu.Lock()
-		f, p := c.fates[corr], c.commits[corr]
+		f := c.fates[corr]
 		delete(c.fates, corr)
-		delete(c.commits, corr)
 		c.mu.Unlock()
-		if p != nil {
-			c.link.m.answered(b, p)
-		}
 		// A request takes time, or a client that tries again at once would do so for ever: in fake time nothing else gets its turn.
 		time.Sleep(50*time.Microsecond + rand.N(2*time.Millisecond))
 		switch f.kind {
 		case commitCutAfter:
 			c.link.w.count(f.kind)
-			c.close()
 			return
 		case commitDelayed:
 			c.link.w.count(f.kind)
@@ -263,7 +279,6 @@ func (c *wire) answers() {
 		}
 		c.link.wait(context.Background())
 		if _, err := c.client.Write(b); err != nil {
-			c.close()
 			return
 		}
 	}

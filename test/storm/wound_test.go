@@ -365,6 +365,8 @@ func (w *world) endAll() {
 // remember reads the log again, and adds it to what was read before: records that were deleted since have been there.
 func (w *world) remember() {
 	now := w.stream.read()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.truth == nil {
 		w.truth = map[place]string{}
 	}
