@@ -112,7 +112,7 @@ func TestStorm(t *testing.T) {
 	case os.Getenv("PAWL_PROOF") == "long":
 		n = 320
 	default:
-		n = 48
+		n = 40 // each protocol meets each wound
 	}
 	first := *firstSeed
 	if *oneSeed > 0 {
