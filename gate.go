@@ -3,6 +3,9 @@ package pawl
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // gate is what every worker passes before it begins something. It is shut for as long as there is a reason.
@@ -83,8 +86,25 @@ func (r *Runner[Tx]) latch(state State, reason, hint string) {
 	})
 }
 
-// unlatched looks, at the start, for a latch of an earlier process that only a person ends, and for a pause.
+// unlatched looks, at the start, for what an earlier process or an operator has left, and waits for a store that does not
+// answer at the moment: it was there when it was opened.
 func (r *Runner[Tx]) unlatched(ctx context.Context) error {
+	for n := 1; ; n++ {
+		err := r.lookAround(ctx)
+		if err == nil || classify(err, r.cfg.Classify, r.opened().Classify) != Transient {
+			return err
+		}
+		r.cfg.Logger.Warn("conditions that stand are not known yet: tried again", "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(retry.Delay(n)):
+		}
+	}
+}
+
+// lookAround looks for a latch of an earlier process that only a person ends, and for a pause.
+func (r *Runner[Tx]) lookAround(ctx context.Context) error {
 	orders, err := r.opened().Orders(ctx, nil, r.cfg.Now(), 0)
 	if err != nil {
 		return err

@@ -540,3 +540,11 @@ func (t *tx) Undo(context.Context) error { t.effects = t.effects[:t.mark]; retur
 
 func (t *tx) Rest(_ context.Context, _ error) error { return nil }
 func (t *tx) Check(context.Context) error           { return nil }
+
+// Orders is part of pawl.BoundStore: nobody wants anything here.
+func (b *bound) Orders(context.Context, []int64, time.Time, int) (*pawl.Orders, error) {
+	return &pawl.Orders{}, nil
+}
+
+// Attempt is part of pawl.BoundStore. Members of a storm are killed from outside, never by a record.
+func (b *bound) Attempt(context.Context, *pawl.Ownership, int64) (int, error) { return 0, nil }

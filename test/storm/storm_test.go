@@ -23,15 +23,14 @@ import (
 // The group protocols, one a seed in turn.
 const (
 	cooperative      = "cooperative"
-	eagerSticky      = "eager sticky"
-	eagerRange       = "eager range"
+	eager            = "eager"
 	static           = "static"
 	staticEager      = "static eager"
 	serverSide       = "KIP-848"
 	serverSideStatic = "KIP-848 static"
 )
 
-var protocols = []string{cooperative, serverSide, eagerSticky, static, cooperative, serverSideStatic, eagerRange, staticEager}
+var protocols = []string{cooperative, serverSide, eager, static, cooperative, serverSideStatic, eager, staticEager}
 
 var orders = []pawl.Order{pawl.OrderPartition, pawl.OrderStream, pawl.OrderNone}
 

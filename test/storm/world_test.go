@@ -306,7 +306,7 @@ func (w *world) start(slot int, brittle bool) *member {
 	if brittle {
 		cfg.ShutdownTimeout = time.Millisecond
 	}
-	src := kafka.New(kafka.Config{Brokers: w.addrs, Group: group, Logger: logger, Options: w.options(m)})
+	src := kafka.New(w.source(m, logger))
 	r := pawl.NewRunner[*tx](&store{w.db, m}, &source{src, m}, cfg)
 	pawl.Handle(r, pawl.Route{Name: "storm", Topics: []string{topic}, Order: w.order}, decoder{}, m.handle)
 	go func() {
@@ -320,29 +320,23 @@ func (w *world) start(slot int, brittle bool) *member {
 	return m
 }
 
-func (w *world) options(m *member) []kgo.Opt {
-	opts := []kgo.Opt{
-		kgo.Dialer(m.link.dial), kgo.ClientID(m.name), kgo.SessionTimeout(session), kgo.RebalanceTimeout(rebalance),
-		kgo.HeartbeatInterval(heartbeat), kgo.FetchMaxWait(2 * time.Second),
+func (w *world) source(m *member, logger *slog.Logger) kafka.Config {
+	cfg := kafka.Config{
+		Brokers: w.addrs, Group: group, Logger: logger, Options: []kgo.Opt{
+			kgo.Dialer(m.link.dial), kgo.ClientID(m.name), kgo.SessionTimeout(session), kgo.RebalanceTimeout(rebalance),
+			kgo.HeartbeatInterval(heartbeat), kgo.FetchMaxWait(2 * time.Second),
+		},
 	}
-	instance := kgo.InstanceID(fmt.Sprintf("slot-%d", m.slot))
 	switch w.protocol {
-	case cooperative:
-		return opts
-	case eagerSticky:
-		return append(opts, kgo.Balancers(kgo.StickyBalancer()))
-	case eagerRange:
-		return append(opts, kgo.Balancers(kgo.RangeBalancer()))
-	case static:
-		return append(opts, instance)
-	case staticEager:
-		return append(opts, instance, kgo.Balancers(kgo.StickyBalancer()))
-	case serverSide:
-		return append(opts, kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer())
-	case serverSideStatic:
-		return append(opts, instance, kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer())
+	case eager, staticEager:
+		cfg.Balance = kafka.Eager
+	case serverSide, serverSideStatic:
+		cfg.Balance = kafka.BrokerSide
 	}
-	panic(w.protocol)
+	if w.isStatic() {
+		cfg.Instance = fmt.Sprintf("slot-%d", m.slot)
+	}
+	return cfg
 }
 
 func (w *world) isStatic() bool { return strings.Contains(w.protocol, "static") }

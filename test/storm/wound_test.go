@@ -108,7 +108,9 @@ func (w *world) hurt(k kind) {
 	for _, m := range w.alive() {
 		select {
 		case <-m.done:
-			w.breach("%s met a wound (%s), and ended: %v", m.name, k, m.err)
+			if m.err == nil || !m.excused() {
+				w.breach("%s met a wound (%s), and ended: %v", m.name, k, m.err)
+			}
 		default:
 		}
 	}
