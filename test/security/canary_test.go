@@ -20,12 +20,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/kafkatest"
 	"github.com/pawlhq/pawl/internal/pgtest"
 	"github.com/pawlhq/pawl/kafka"
+	"github.com/pawlhq/pawl/metrics"
 	"github.com/pawlhq/pawl/postgres"
 	"github.com/pawlhq/pawl/secret"
 )
@@ -141,7 +143,11 @@ func (w *world) noSecretIsSeen(t *testing.T) {
 			cfg := w.config(t, c.brokers, c.tls, c.login)
 			cfg.Logger = out.logger()
 			cfg.Options = append(cfg.Options, kgo.WithLogger(clientLog{&out}), kgo.WithHooks(clientHooks{&out}))
-			pcfg := pawl.Config{Logger: out.logger(), MaxTries: 2, Hooks: pawl.Hooks{
+			registry := prometheus.NewPedanticRegistry()
+			meters, err := metrics.New(registry, metrics.Config{Consumer: "security"})
+			check(t, err)
+			pcfg := pawl.Config{Logger: out.logger(), MaxTries: 2, Hooks: pawl.JoinHooks(meters.Hooks(), pawl.Hooks{
+				Raised: func(c pawl.Condition) { out.show(c) },
 				Settled: func(s pawl.Settled) {
 					out.show(s)
 					for _, d := range s.Decisions {
@@ -149,7 +155,7 @@ func (w *world) noSecretIsSeen(t *testing.T) {
 					}
 				},
 				Failed: func(f pawl.Failure) { out.show(f, f.Err) },
-			}}
+			})}
 			panicked := false
 			r := w.run(t, cfg, pcfg, func() error {
 				if !panicked {
@@ -168,6 +174,14 @@ func (w *world) noSecretIsSeen(t *testing.T) {
 				out.show(err)
 			}
 			out.show(cfg, &cfg, cfg.SASL, kafka.New(cfg))
+			families, err := registry.Gather()
+			check(t, err)
+			if len(families) == 0 {
+				t.Error("there are no metrics to look at")
+			}
+			for _, f := range families {
+				out.show(f.String())
+			}
 			if cfg.TLS != nil {
 				out.show(*cfg.TLS)
 			}
