@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
@@ -102,7 +103,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	_, careful := l.limits()
 	d := decider[Tx]{
 		steps: steps, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		class: l.class,
+		class: l.class, full: l.r.holdsFull.Load(),
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -273,21 +274,48 @@ func (b *bundle[Tx]) dropKept() {
 	b.l.dropped(kept)
 }
 
-// attempt notes, before anything is tried, that the record at the head is about to be. One that was noted before, and is
-// still here, has killed who tried it.
+// attempt notes, before anything is tried, that the record at the head is about to be. One that an earlier owner has noted,
+// and that is still here, has killed it.
 func (b *bundle[Tx]) attempt(ctx context.Context) error {
-	before, err := b.l.bound.Attempt(ctx, b.l.owned, b.records[0].Offset)
+	l, offset := b.l, b.records[0].Offset
+	if b.at(0)[0].Kept != nil {
+		return nil // its position is settled
+	}
+	l.committing.Lock() // owned is this one's for as long
+	before, err := l.bound.Attempt(ctx, l.owned, offset)
+	l.committing.Unlock()
 	if err != nil {
 		return err
 	}
-	if before > 0 {
+	if before > l.r.tried.add(l.row, offset) {
 		for _, st := range b.at(0) {
 			st.tries = before + waryFrom
-			st.setAside(CauseCrash, fmt.Errorf("the process died each time this record was tried: %d times alone", before))
+			st.setAside(CauseCrash, errors.New("the process that tried this record alone died of it"))
 			st.fixed = true
 		}
 	}
 	return nil
+}
+
+// attempts counts what this process has tried alone, and survived: whichever lane it was in.
+type attempts struct {
+	mu sync.Mutex
+	of map[attempted]int
+}
+
+type attempted struct{ row, offset int64 }
+
+// add returns how many there were before.
+func (a *attempts) add(row, offset int64) (before int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == nil {
+		a.of = map[attempted]int{}
+	}
+	at := attempted{row, offset}
+	before = a.of[at]
+	a.of[at]++
+	return before
 }
 
 // warnOfQuarantine says that records were set aside: once per batch and cause, with an example.

@@ -56,6 +56,9 @@ const (
 	// StateDependencyDown: something that handlers need, or the store itself, fails again and again. One record at a time asks
 	// whether it is back.
 	StateDependencyDown State = "dependency_down"
+	// StateHoldsFull: as many records are held behind blocked streams as Config.MaxHeld allows. Partitions that have more of
+	// them wait.
+	StateHoldsFull State = "holds_full"
 	// StatePaused: an operator wants the consumer to settle nothing for a while.
 	StatePaused State = "paused"
 	// StateFenced: the partition is taken from this member again and again, though the group says that it is its owner. Does

@@ -46,6 +46,10 @@ type Config struct {
 	// Budget bounds how much is quarantined before the consumer stops and asks.
 	Budget Budget
 
+	// MaxHeld bounds how many records are held behind blocked streams, over all partitions: beyond it, partitions wait in front
+	// of the next one. It is looked at once a second. Default: 100,000.
+	MaxHeld int
+
 	// Classify says what an error of a handler means, where the caller knows better than Pawl; Unknown leaves it to Pawl.
 	// Default: none.
 	Classify func(error) Class
@@ -136,6 +140,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxBatch, 2000)
 	def(&c.MaxTries, 5)
 	def(&c.MaxBuffered, 24<<20)
+	def(&c.MaxHeld, 100_000)
 	def(&c.Budget.Records, 1000)
 	defTime(&c.Budget.Window, time.Minute)
 	if c.Budget.Share == 0 {
@@ -188,7 +193,7 @@ func (c *Config) validate() error {
 		value int64
 	}{
 		{"Workers", int64(c.Workers)}, {"MaxBatch", int64(c.MaxBatch)}, {"MaxTries", int64(c.MaxTries)},
-		{"Budget.Records", int64(c.Budget.Records)}, {"Budget.Window", int64(c.Budget.Window)}, {"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
+		{"Budget.Records", int64(c.Budget.Records)}, {"Budget.Window", int64(c.Budget.Window)}, {"MaxHeld", int64(c.MaxHeld)}, {"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
 		{"CommitInterval", int64(c.CommitInterval)}, {"ShutdownTimeout", int64(c.ShutdownTimeout)},
 	} {
 		if n.value < 0 {

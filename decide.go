@@ -29,6 +29,7 @@ type step[Tx any] struct {
 type decider[Tx any] struct {
 	steps    []*step[Tx]
 	blocked  map[blockedStream]bool // streams that were blocked by a record of this batch
+	full     bool                   // no more may be held
 	careful  bool                   // a mark before each record, so that one can be undone alone
 	suspect  bool                   // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
@@ -42,13 +43,21 @@ type blockedStream struct {
 }
 
 // waits decides what has to wait because its stream is blocked: in the store, or by a record before it in this batch.
-func (d *decider[Tx]) waits(st *step[Tx]) bool {
+func (d *decider[Tx]) waits(st *step[Tx]) (bool, error) {
 	if !st.Sequenced || st.Identity.Stream == "" || st.Outcome != 0 || !st.Blocked && !d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
-		return false
+		return false, nil
+	}
+	if d.full && st.Kept == nil {
+		return false, &waitError{st.Record.Offset, holdsWait, errHoldsFull}
 	}
 	st.Outcome, st.Reason = Held, "its stream is blocked"
-	return true
+	return true, nil
 }
+
+// holdsWait is how long a record waits in front of a full store of held ones before it asks again.
+const holdsWait = time.Second
+
+var errHoldsFull = errors.New("its stream is blocked, and no more records may be held")
 
 // block follows a decision: a record that was set aside may block its stream for what comes after it.
 func (d *decider[Tx]) block(st *step[Tx]) {
@@ -161,7 +170,11 @@ func (st *step[Tx]) conflict(reason string) {
 func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*step[Tx]) error {
 	decided := make(map[KeyID]*step[Tx], len(steps))
 	for _, st := range steps {
-		if st.Outcome == 0 && !d.waits(st) {
+		held, err := d.waits(st)
+		if err != nil {
+			return err
+		}
+		if st.Outcome == 0 && !held {
 			if first := decided[st.KeyID]; first == nil || !st.settleFromCopy(first) {
 				if err := d.runRecord(ctx, s, st); err != nil {
 					return err
@@ -214,8 +227,11 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	firsts := make(map[KeyID]*step[Tx], len(steps))
 	var fresh, copies []*step[Tx]
 	for _, st := range steps {
+		held, err := d.waits(st)
 		switch {
-		case d.waits(st):
+		case err != nil:
+			return err
+		case held:
 		case st.Outcome != 0:
 			d.block(st)
 			if st.fixed && st.Identity.Key != "" {

@@ -83,8 +83,14 @@ func (r *Runner[Tx]) latch(state State, reason, hint string) {
 	})
 }
 
-// unlatched looks, at the start, for a latch of an earlier process that only a person ends.
+// unlatched looks, at the start, for a latch of an earlier process that only a person ends, and for a pause.
 func (r *Runner[Tx]) unlatched(ctx context.Context) error {
+	orders, err := r.opened().Orders(ctx, nil, r.cfg.Now(), 0)
+	if err != nil {
+		return err
+	}
+	r.heed(orders.Paused)
+	r.boundHolds(orders.Held)
 	whole := Partition{Index: AllPartitions}
 	standing, err := r.opened().Standing(ctx, whole)
 	if err != nil {
@@ -94,7 +100,7 @@ func (r *Runner[Tx]) unlatched(ctx context.Context) error {
 		switch c.State {
 		case StateQuarantineBudget:
 			r.latch(c.State, c.Reason, c.Hint)
-		case StateLatched, StateDependencyDown:
+		case StateLatched, StatePoison, StateDependencyDown:
 			if err := r.opened().Clear(ctx, whole, c.State); err != nil {
 				return err
 			}

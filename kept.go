@@ -26,6 +26,9 @@ type Kept struct {
 	// Original is the fingerprint of the content as it came, where it could be decoded and was edited since: a later copy of
 	// it is a duplicate, not a conflict.
 	Original Fingerprint
+
+	// Key is the key of the content as it came, where it could be decoded and was edited since: an edit keeps it.
+	Key string
 }
 
 // ErrNotKept is an ErrRaced: the record of a task has been settled by someone else, its stream is blocked again, or its
@@ -68,6 +71,7 @@ func MergeTasks(items, holds []Task, limit int) []Task {
 // Orders are what an owner finds in the store to do, beside the log.
 type Orders struct {
 	Paused *Pause // nil: it works
+	Held   int    // records that are held for this consumer, in all partitions
 	Tasks  []Task
 }
 

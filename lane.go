@@ -1,8 +1,10 @@
 package pawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -37,10 +39,10 @@ type lane[Tx any] struct {
 	idle     chan struct{} // closed when it is stopped and no worker is in it
 	workers  int           // in it
 	bundles  map[*bundle[Tx]]struct{}
-	again    []*bundle[Tx] // to be tried now
-	tasks    []Task        // kept records whose turn it is
-	tasked   map[Kept]bool // those, and the ones that are being tried
-	wary     int           // records still to be tried one at a time, because owners before us have died
+	again    []*bundle[Tx]   // to be tried now
+	tasks    []Task          // kept records whose turn it is
+	tasked   map[keptID]bool // those, and the ones that are being tried
+	wary     int             // records still to be tried one at a time, because owners before us have died
 	sorter[Tx]
 
 	limit    int           // most records to try
@@ -76,7 +78,7 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 	if l.order = r.routes[l.routes[0]].Order; l.order != OrderPartition {
 		l.limit = min(firstShare, r.cfg.MaxBatch)
 	}
-	l.streams, l.tasked = map[string]*stream[Tx]{}, map[Kept]bool{}
+	l.streams, l.tasked = map[string]*stream[Tx]{}, map[keptID]bool{}
 	if o.Crashes >= waryFrom {
 		l.wary = r.cfg.MaxBatch
 		if l.order != OrderPartition {
@@ -133,10 +135,10 @@ func (l *lane[Tx]) makeReady() {
 func (l *lane[Tx]) hasWork() bool {
 	fresh := len(l.incoming) > 0 || len(l.tasks) > 0
 	switch {
+	case l.order == OrderPartition: // kept records go before what waits: they are older
+		return l.workers == 0 && (len(l.again) > 0 || len(l.tasks) > 0 || len(l.bundles) == 0 && fresh)
 	case len(l.again) > 0:
 		return true
-	case l.order == OrderPartition:
-		return len(l.bundles) == 0 && fresh
 	case l.wary > 0 && len(l.bundles) > 0:
 		return false
 	case l.order == OrderStream:
@@ -144,6 +146,11 @@ func (l *lane[Tx]) hasWork() bool {
 	}
 	return fresh
 }
+
+// keptID tells one task of a kept record from another.
+type keptID struct{ hold, quarantine, item int64 }
+
+func idOf(k *Kept) keptID { return keptID{k.Hold, k.Quarantine, k.Item} }
 
 // give adds kept records whose turn it is, unless they are here already.
 func (l *lane[Tx]) give(tasks []Task) {
@@ -153,9 +160,8 @@ func (l *lane[Tx]) give(tasks []Task) {
 		return
 	}
 	for _, t := range tasks {
-		t.Kept.Original = Fingerprint{} // so that it is the same key whenever it is listed
-		if !l.tasked[t.Kept] {
-			l.tasked[t.Kept] = true
+		if id := idOf(&t.Kept); !l.tasked[id] {
+			l.tasked[id] = true
 			l.tasks = append(l.tasks, t)
 		}
 	}
@@ -189,7 +195,7 @@ var errGoexit = errors.New("a handler ended its goroutine (runtime.Goexit)")
 
 // next returns a bundle to try. It is called with mu held, and decodes without it. nil: another worker was faster.
 func (l *lane[Tx]) next() *bundle[Tx] {
-	if len(l.again) > 0 {
+	if len(l.again) > 0 && (len(l.tasks) == 0 || l.order != OrderPartition) {
 		b := l.again[0]
 		l.again = slices.Delete(l.again, 0, 1)
 		return b
@@ -283,8 +289,17 @@ func (l *lane[Tx]) sort() {
 		l.decodeTasks(&b, tasks)
 		l.mu.Lock()
 		l.sorting = false
+		if l.stopped {
+			return
+		}
 		for _, st := range slices.Backward(b.steps[0]) {
 			l.putFirst(st)
+		}
+		for b := range l.bundles {
+			if b.timer != nil && l.pull(b) && b.timer.Stop() {
+				b.timer = nil
+				l.again = append(l.again, b)
+			}
 		}
 	}
 	for !l.sorting && len(l.incoming) > 0 && (len(l.free) < l.r.cfg.Workers || l.waiting < l.r.cfg.Workers*l.limit) {
@@ -295,6 +310,9 @@ func (l *lane[Tx]) sort() {
 		l.decode(&b, cut)
 		l.mu.Lock()
 		l.sorting = false
+		if l.stopped {
+			return
+		}
 		for _, st := range b.steps[0] {
 			l.put(st)
 		}
@@ -351,6 +369,9 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 			case err != nil:
 				st.setAside(CausePoison, err)
 				st.fixed = true
+			case t.Kept.Key != "" && t.Kept.Key != st.Identity.Key:
+				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", st.Identity.Key, t.Kept.Key))
+				st.fixed = true
 			}
 			b.steps[i][j] = st
 		}
@@ -365,6 +386,29 @@ func (l *lane[Tx]) gather(b *bundle[Tx], steps []*step[Tx]) {
 		st.section = sec
 		b.add(st)
 	}
+}
+
+// pull puts the kept records that stand at the head of a waiting bundle's streams into it: what it waits for may be that they
+// are settled. It reports whether there are any, and is called with mu held.
+func (l *lane[Tx]) pull(b *bundle[Tx]) bool {
+	var older []*step[Tx]
+	for _, fifo := range b.streams {
+		n := 0
+		for n < len(fifo.steps) && fifo.steps[n].Kept != nil {
+			n++
+		}
+		older = append(older, fifo.steps[:n]...)
+		fifo.steps = slices.Delete(fifo.steps, 0, n)
+	}
+	if len(older) == 0 {
+		return false
+	}
+	l.waiting -= len(older)
+	all := append(older, b.steps[0]...)
+	slices.SortFunc(all, func(x, y *step[Tx]) int { return cmp.Compare(x.Record.Offset, y.Record.Offset) })
+	b.records, b.steps, b.until, b.failing = nil, nil, 0, 0
+	l.gather(b, all)
+	return true
 }
 
 // hand gives a bundle to whoever is free.
@@ -399,6 +443,8 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 	case len(b.records) == 0:
 		delete(l.bundles, b)
 		l.release(b.streams)
+	case wait > 0 && l.order == OrderStream && l.pull(b):
+		l.again = append(l.again, b)
 	case wait > 0:
 		b.timer = time.AfterFunc(wait, func() {
 			l.mu.Lock()
@@ -483,8 +529,7 @@ func (l *lane[Tx]) dropped(kept []Kept) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range kept {
-		k.Original = Fingerprint{}
-		delete(l.tasked, k)
+		delete(l.tasked, idOf(&k))
 	}
 	l.r.askOrders() // there may be more behind them
 }

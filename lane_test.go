@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"slices"
 	"sync"
@@ -15,6 +16,7 @@ import (
 type gateStore struct {
 	gate   chan struct{}
 	refuse atomic.Int32 // this many times Apply is refused
+	down   atomic.Int32 // this many times, before that, Apply does not reach the database
 	known  atomic.Bool  // the partition has a position
 }
 
@@ -42,6 +44,9 @@ func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 	case <-s.gate:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if s.down.Add(-1) >= 0 {
+		return errors.New("the connection is gone")
 	}
 	if s.refuse.Add(-1) >= 0 {
 		return ErrFenced
@@ -198,6 +203,51 @@ func TestWhoIsFencedAgainAndAgainSaysSo(t *testing.T) {
 			"cleared fenced",
 		}
 		if !slices.Equal(told, want) {
+			t.Errorf("told %q, want %q", told, want)
+		}
+	})
+}
+
+// A member that had lost its partition, and had not heard of it, met the deleted records behind the position, and asked an
+// operator what to do about them. It also did when the database did not answer at once whose the partition is.
+func TestWhoIsNoLongerTheOwnerRaisesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &gateStore{gate: make(chan struct{})}
+		close(store.gate)
+		source := &handSource{in: make(chan Intake), stop: make(chan struct{})}
+		var mu sync.Mutex
+		var told []string
+		note := func(what string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, what)
+		}
+		r := NewRunner[int](store, source, Config{Consumer: "c", Logger: slog.New(slog.DiscardHandler), Hooks: Hooks{
+			Restarted: func(Partition, error) { note("restarted") },
+			Raised:    func(c Condition) { note(string(c.State)) },
+		}})
+		Handle(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int](keyByOffset{}), func(context.Context, int, Envelope[int]) error { return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		in := <-source.in
+		p := Partition{Topic: "t"}
+		if _, err := in.Assign(ctx, []*Assignment{{Partition: p, Committed: -1, Flow: &noteFlow{}}}); err != nil {
+			t.Fatal(err)
+		}
+		below := Condition{Partition: p, State: StateBelowLog, Reason: "records were deleted", Hint: "move"}
+		store.down.Store(3)
+		store.refuse.Store(1)
+		in.Raise(below)
+		time.Sleep(time.Minute) // fake: until everything is idle
+		in.Raise(below)         // and who is the owner does
+		time.Sleep(time.Minute)
+		cancel()
+		close(source.stop)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"restarted", "below_log"}; !slices.Equal(told, want) {
 			t.Errorf("told %q, want %q", told, want)
 		}
 	})

@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -53,6 +54,7 @@ func (r *Runner[Tx]) takeOrders(ctx context.Context) error {
 		return err
 	}
 	r.heed(orders.Paused)
+	r.boundHolds(orders.Held)
 	byLane := map[*lane[Tx]][]Task{}
 	for _, t := range orders.Tasks {
 		if l := lanes[t.Row]; l != nil {
@@ -77,4 +79,21 @@ func (r *Runner[Tx]) heed(p *Pause) {
 			h(whole, StatePaused)
 		}
 	}
+}
+
+// boundHolds notes whether more may be held, and tells when that changes.
+func (r *Runner[Tx]) boundHolds(held int) {
+	full := held >= r.cfg.MaxHeld
+	if was := r.holdsFull.Swap(full); was == full {
+		return
+	}
+	whole := Partition{Index: AllPartitions}
+	if !full {
+		r.over(whole, StateHoldsFull)
+		return
+	}
+	r.alarm(Condition{
+		Partition: whole, State: StateHoldsFull, Next: NoStart, Reason: fmt.Sprintf("%d records are held behind blocked streams, and Config.MaxHeld is %d", held, r.cfg.MaxHeld),
+		Hint: "replay, edit or skip what blocks them; partitions with more of them wait",
+	})
 }

@@ -14,10 +14,9 @@ func sign(o stored) string {
 }
 
 // signed reads it. An offset that someone else has committed, or reset, has no such signature.
-func signed(metadata string) (next int64, ok bool) {
-	var epoch, seq int64
-	n, err := fmt.Sscanf(metadata, "pawl/1 next=%d epoch=%d seq=%d", &next, &epoch, &seq)
-	return next, n == 3 && err == nil
+func signed(metadata string) (o stored, ok bool) {
+	n, err := fmt.Sscanf(metadata, "pawl/1 next=%d epoch=%d seq=%d", &o.next, &o.epoch, &o.seq)
+	return o, n == 3 && err == nil
 }
 
 // progress is how far one assignment has come: received, settled, committed. One object per assignment: a partition that

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
@@ -22,14 +23,16 @@ type Runner[Tx any] struct {
 	routeNames []string
 	byTopic    map[string][]int
 
-	binding Binding
-	ready   *readyQueue[Tx]
-	gate    *gate
-	budget  *spending
-	down    breakers
-	wanted  chan struct{}   // there may be orders in the store
-	workCtx context.Context // ends when work in flight must be abandoned: later than Run's own
-	stop    context.CancelCauseFunc
+	binding   Binding
+	ready     *readyQueue[Tx]
+	gate      *gate
+	budget    *spending
+	down      breakers
+	wanted    chan struct{} // there may be orders in the store
+	tried     attempts
+	holdsFull atomic.Bool
+	workCtx   context.Context // ends when work in flight must be abandoned: later than Run's own
+	stop      context.CancelCauseFunc
 
 	mu    sync.Mutex
 	bound BoundStore[Tx]          // the store, opened

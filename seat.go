@@ -111,7 +111,8 @@ func (s *seat[Tx]) halt(c Condition) {
 }
 
 // isFenced asks the store whether the partition is still ours: who is no longer its owner and has not heard of it reads
-// behind the position, and what it meets there is nobody's concern. It is then taken anew.
+// behind the position, and what it meets there is nobody's concern. It is then taken anew. While the store does not answer it
+// is asked again: nothing could be kept in it either.
 func (s *seat[Tx]) isFenced() bool {
 	s.r.mu.Lock()
 	l := s.lane
@@ -119,18 +120,28 @@ func (s *seat[Tx]) isFenced() bool {
 	if l == nil {
 		return false
 	}
-	err := l.bound.Apply(s.ctx, l.owned, &Work[Tx]{
-		Now: s.r.cfg.Now(), Run: func(context.Context, Session[Tx]) error { return nil },
-		Turn: &l.committing, Frontier: func() int64 { return l.progress.after(nil) }, Settled: func() { l.progress.settle(nil, l.owned) },
-	})
-	if !errors.Is(err, ErrFenced) {
-		return false // or it cannot be told
+	for n := 1; ; n++ {
+		err := l.bound.Apply(s.ctx, l.owned, &Work[Tx]{
+			Now: s.r.cfg.Now(), Run: func(context.Context, Session[Tx]) error { return nil },
+			Turn: &l.committing, Frontier: func() int64 { return l.progress.after(nil) }, Settled: func() { l.progress.settle(nil, l.owned) },
+		})
+		switch {
+		case errors.Is(err, ErrFenced):
+			s.r.mu.Lock()
+			s.halted = false
+			s.r.mu.Unlock()
+			s.restart(l, err)
+			return true
+		case err == nil, errors.Is(err, ErrStoreWentBack), s.ctx.Err() != nil, l.class(err) == Misconfigured:
+			return false // or it cannot be told
+		}
+		s.r.cfg.Logger.Warn("not known whether the partition is still ours: asked again", "partition", s.assignment.Partition.String(), "error", err)
+		select {
+		case <-s.ctx.Done():
+			return false
+		case <-time.After(retry.Delay(n)):
+		}
 	}
-	s.r.mu.Lock()
-	s.halted = false
-	s.r.mu.Unlock()
-	s.restart(l, err)
-	return true
 }
 
 const (

@@ -17,7 +17,8 @@ import (
 //	none, but of a topic   any                        StateRecreated, or the beginning with RecreatedAccept
 //	of this name before
 //	has                    none, or Pawl's            the store's position
-//	has                    Pawl's, of a later one     the store has lost commits: alarm, and from the store's position
+//	has                    Pawl's, of a later one     the store has lost commits: alarm, and from the store's position.
+//	                                                  Unless its seq is not behind: then an operator has moved it back
 //	has                    not Pawl's, elsewhere      someone reset it: Config.Reset
 func (s *seat[Tx]) begin(ctx context.Context) (*Condition, error) {
 	bound, p := s.r.opened(), s.assignment.Partition
@@ -84,7 +85,7 @@ func (s *seat[Tx]) compare(ctx context.Context, bound BoundStore[Tx], o *Ownersh
 	}
 	followed, ours := signed(a.Metadata)
 	switch {
-	case a.Committed < 0, !ours && a.Committed == o.Next, ours && followed <= o.Next:
+	case a.Committed < 0, !ours && a.Committed == o.Next, ours && followed.next <= o.Next, ours && followed.seq <= o.Seq:
 		return nil, nil
 
 	case !ours && cfg.Start == StartCommitted && a.Committed < o.Next:
@@ -93,7 +94,7 @@ func (s *seat[Tx]) compare(ctx context.Context, bound BoundStore[Tx], o *Ownersh
 		return nil, nil
 
 	case ours:
-		s.r.alarm(wentBack(a.Partition, fmt.Sprintf("the store's position is %d, and an offset was committed after it had been %d", o.Next, followed)))
+		s.r.alarm(wentBack(a.Partition, fmt.Sprintf("the store's position is %d, and an offset was committed after it had been %d", o.Next, followed.next)))
 		if h := cfg.Hooks.Restarted; h != nil {
 			h(a.Partition, ErrStoreWentBack)
 		}

@@ -41,6 +41,8 @@ func TestWhereReadingStarts(t *testing.T) {
 		{name: "commit of Pawl's, equal", stored: true, committed: 3, metadata: "pawl/1 next=3 epoch=1 seq=1", want: "456"},
 		{name: "commit of Pawl's past records without data", stored: true, committed: 5, metadata: "pawl/1 next=3 epoch=1 seq=1", want: "456"},
 		{name: "the store lost commits", stored: true, committed: 5, metadata: "pawl/1 next=5 epoch=1 seq=9", want: "456", alarm: true},
+		// It was taken for a store that had lost commits, when the member that moved it had not lived to commit an offset.
+		{name: "an operator moved the position back", stored: true, committed: 5, metadata: "pawl/1 next=5 epoch=1 seq=2", want: "456"},
 		{name: "someone else's commit, equal", stored: true, committed: 3, metadata: "member-1", want: "456"},
 		{name: "reset back, then refused", stored: true, committed: 0, state: pawl.StateOffsetReset, to: pawl.GoOn, want: "456"},
 		{name: "reset back, then accepted", stored: true, committed: 1, state: pawl.StateOffsetReset, to: 1, want: "23456"},

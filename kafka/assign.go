@@ -60,7 +60,7 @@ func (r *run) assigned(ctx context.Context, given offsets) (offsets, error) {
 		return starts, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case isMisconfigured(err):
+	case isMisconfigured(err), errors.Is(err, errRejoin):
 		r.fail(err)
 		return starts, nil // so that what we already had is given back in good order
 	case errors.Is(err, context.Canceled):

@@ -20,6 +20,9 @@ func (r *run) describe(ctx context.Context, given offsets, commits groupCommits)
 	if err != nil {
 		return nil, err
 	}
+	if err := r.know(ids); err != nil {
+		return nil, err
+	}
 	member, _ := r.cl.GroupMetadata()
 	var as []*assignment
 	for topic, partitions := range given {
@@ -47,6 +50,21 @@ func (r *run) describe(ctx context.Context, given offsets, commits groupCommits)
 		a.Committed, a.Metadata, a.committedEpoch = c.offset, c.metadata, c.epoch
 	}
 	return as, nil
+}
+
+// know notes the ids of topics, and finds out that one was made again. The client goes on with the id that it saw first,
+// also where the group has handed out partitions of the new topic, and then reads nothing and commits nothing.
+func (r *run) know(ids map[string]pawl.TopicID) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for topic, id := range ids {
+		if was, ok := r.ids[topic]; ok && was != id {
+			r.cfg.Logger.Warn("the topic was deleted and made again: joining anew", "topic", topic, "was", was, "is", id)
+			return errRejoin
+		}
+		r.ids[topic] = id
+	}
+	return nil
 }
 
 // fetched is called by the client with the offsets that the group has committed, before assigned is. Only here is the

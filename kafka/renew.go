@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -33,7 +34,7 @@ func (r *run) rebalanced(ctx context.Context, cl *kgo.Client, _ map[string][]int
 		switch {
 		case err == nil:
 			return
-		case isMisconfigured(err):
+		case isMisconfigured(err), errors.Is(err, errRejoin):
 			r.fail(err)
 			return
 		}

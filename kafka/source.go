@@ -198,6 +198,7 @@ type run struct {
 	mu        sync.Mutex
 	wasMember bool                             // the group has given us partitions
 	outcast   bool                             // it was told that we lack the right to join
+	ids       map[string]pawl.TopicID          // of topics, as first seen: those that the client knows
 	commitsOf groupCommits                     // as fetched for the latest assignment
 	live      map[string]map[int32]*assignment // not ended, by topic and partition
 	rewinds   []rewind                         // asked for, not yet done
@@ -208,7 +209,7 @@ type run struct {
 
 func newRun(cfg Config, in pawl.Intake) *run {
 	return &run{
-		cfg: cfg, in: in, joined: make(chan struct{}), live: make(map[string]map[int32]*assignment),
+		cfg: cfg, in: in, joined: make(chan struct{}), ids: make(map[string]pawl.TopicID), live: make(map[string]map[int32]*assignment),
 		wake: func() {}, stop: func() {},
 	}
 }

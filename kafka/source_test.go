@@ -355,6 +355,36 @@ func TestATopicThatIsMadeAgainIsAssignedAnew(t *testing.T) {
 	})
 }
 
+// A group that the broker balances hands out the new topic's partitions to a client that still goes by the old id: they
+// were assigned, and never read.
+func TestATopicThatIsMadeAgainBetweenTwoLooksIsAssignedAnew(t *testing.T) {
+	each(t, 1, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		b.produce(t, cl, 0, 5)
+		in := newIntake()
+		src := b.source(kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer(), kgo.MetadataMaxAge(500*time.Millisecond))
+		src.cfg.Watch = time.Minute
+		b.start(t, src, in)
+		in.waitTaken(t, 0, 5)
+
+		in.store.mu.Lock()
+		in.store.next[0] = 0 // by topic id, the store has none
+		in.store.mu.Unlock()
+		fresh := b.client(t) // the other has the old id in its memory
+		adm := kadm.NewClient(fresh)
+		_, err := adm.DeleteTopic(t.Context(), b.topic)
+		check(t, err)
+		in.wait(t, "the group to take it away", func() bool { return in.assignment(0) == nil })
+		_, err = adm.CreateTopic(t.Context(), 1, 1, nil, b.topic)
+		check(t, err)
+		b.produce(t, fresh, 0, 3)
+		in.waitTaken(t, 0, 8)
+		if got := in.offsets(0); !slices.Equal(got, append(upTo(5), upTo(3)...)) {
+			t.Errorf("taken %v", got)
+		}
+	})
+}
+
 // A transaction that stays open holds up everything behind it, and the client says nothing.
 func TestALogThatATransactionHoldsUpIsTold(t *testing.T) {
 	each(t, 1, func(t *testing.T, b *broker) {

@@ -90,13 +90,7 @@ func (w *watch) lookAtTopic(ctx context.Context, topic string) error {
 		delete(w.missing, topic)
 		w.r.in.Clear(wholeTopic(topic), pawl.StateTopicMissing)
 	}
-	for _, a := range w.r.all() {
-		if a.Partition.Topic == topic && a.Partition.TopicID != ids[topic] {
-			w.r.cfg.Logger.Warn("the topic was deleted and made again: joining anew", "topic", topic, "was", a.Partition.TopicID, "is", ids[topic])
-			return errRejoin
-		}
-	}
-	return nil
+	return w.r.know(ids)
 }
 
 func (w *watch) lookAtLogs(ctx context.Context) {

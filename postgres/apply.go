@@ -18,7 +18,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	if err != nil {
 		return s.own("intern names", err)
 	}
-	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, o.Seq)
+	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, s.guards.Add(1)) // of this transaction alone
 	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard))
 	if err != nil {
 		return s.own("begin", err)
@@ -116,8 +116,8 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 		return err
 	}}
 	blocked := s.newLookBlocked(ds)
-	stmts := append([]stmt{look}, blocked.first(s.query)...)
-	if err := t.exec(ctx, append(stmts, stmt{sql: s.query["end_of_look"]})...); err != nil {
+	stmts := append([]stmt{look, {sql: s.query["end_of_look"]}}, blocked.first()...)
+	if err := t.exec(ctx, stmts...); err != nil {
 		return err
 	}
 	return s.rest(ctx, t, blocked)

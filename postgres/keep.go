@@ -12,67 +12,72 @@ import (
 	"github.com/pawlhq/pawl/internal/fault"
 )
 
-// lookBlocked sets Blocked, and says which statements that takes in the round trip of the look. While nothing is blocked,
-// that is whether anything is. What it remembers from one transaction to the next is only which question to ask first, never
-// the answer.
+// lookBlocked sets Blocked. It says which statements that takes in the round trip of the look: while nothing is blocked,
+// only whether anything is. What is remembered from one transaction to the next is which question to ask first, never the
+// answer.
 type lookBlocked struct {
-	scopes   []int32 // of the batch, once each
-	streams  []streamName
-	waiting  map[streamName][]*pawl.Decision
-	any      bool
-	askWhich bool
-}
-
-type streamName struct {
-	scope  int32
-	stream string
+	query     map[string]string
+	decisions []*pawl.Decision
+	scopes    []int32 // that the runner gave routes
+	asked     []int32 // of these, the ones with streams in order in this batch
+	any       bool
+	askWhich  bool
 }
 
 func (s *bound[Tx]) newLookBlocked(ds []*pawl.Decision) *lookBlocked {
-	b := &lookBlocked{askWhich: s.blocked.Load()}
+	b := &lookBlocked{query: s.query, decisions: ds, scopes: s.scopes, askWhich: s.blocked.Load()}
 	for _, d := range ds {
 		d.Blocked = false
-		if !d.Sequenced || d.Kept != nil || d.Identity.Stream == "" {
-			continue
+		if waits(d) && !slices.Contains(b.asked, s.scopes[d.Route]) {
+			b.asked = append(b.asked, s.scopes[d.Route])
 		}
-		at := streamName{s.scopes[d.Route], d.Identity.Stream}
-		if !slices.Contains(b.scopes, at.scope) {
-			b.scopes = append(b.scopes, at.scope)
-		}
-		if b.waiting == nil {
-			b.waiting = map[streamName][]*pawl.Decision{}
-		}
-		if b.waiting[at] == nil {
-			b.streams = append(b.streams, at)
-		}
-		b.waiting[at] = append(b.waiting[at], d)
 	}
 	return b
 }
 
+// waits reports whether a record would be held, were its stream blocked.
+func waits(d *pawl.Decision) bool { return d.Sequenced && d.Kept == nil && d.Identity.Stream != "" }
+
 // first is what to ask together with the look.
-func (b *lookBlocked) first(query map[string]string) []stmt {
-	if len(b.scopes) == 0 {
+func (b *lookBlocked) first() []stmt {
+	if len(b.asked) == 0 {
 		return nil
 	}
-	stmts := []stmt{{sql: query["any_blocked"], args: []any{b.scopes}, row: func(scan func(...any) error) error { return scan(&b.any) }}}
+	stmts := []stmt{{sql: b.query["any_blocked"], args: []any{b.asked}, row: func(scan func(...any) error) error { return scan(&b.any) }}}
 	if b.askWhich {
-		stmts = append(stmts, b.which(query))
+		stmts = append(stmts, b.which())
 	}
 	return stmts
 }
 
-func (b *lookBlocked) which(query map[string]string) stmt {
-	scopes, names := make([]int32, len(b.streams)), make([]string, len(b.streams))
-	for i, at := range b.streams {
-		scopes[i], names[i] = at.scope, at.stream
+func (b *lookBlocked) which() stmt {
+	type stream struct {
+		scope int32
+		name  string
 	}
-	return stmt{sql: query["which_blocked"], args: []any{scopes, names}, row: func(scan func(...any) error) error {
+	var scopes []int32
+	var names []string
+	at := map[stream]int{}
+	var waiting [][]*pawl.Decision
+	for _, d := range b.decisions {
+		if !waits(d) {
+			continue
+		}
+		of := stream{b.scopes[d.Route], d.Identity.Stream}
+		i, known := at[of]
+		if !known {
+			i = len(names)
+			at[of] = i
+			scopes, names, waiting = append(scopes, of.scope), append(names, of.name), append(waiting, nil)
+		}
+		waiting[i] = append(waiting[i], d)
+	}
+	return stmt{sql: b.query["which_blocked"], args: []any{scopes, names}, row: func(scan func(...any) error) error {
 		var i int64
 		if err := scan(&i); err != nil {
 			return err
 		}
-		for _, d := range b.waiting[b.streams[i-1]] {
+		for _, d := range waiting[i-1] {
 			d.Blocked = true
 		}
 		return nil
@@ -81,14 +86,14 @@ func (b *lookBlocked) which(query map[string]string) stmt {
 
 // rest asks which streams are blocked, where the first round trip found that some are and had not asked.
 func (s *bound[Tx]) rest(ctx context.Context, t txn[Tx], b *lookBlocked) error {
-	if len(b.scopes) == 0 {
+	if len(b.asked) == 0 {
 		return nil
 	}
 	s.blocked.Store(b.any)
 	if !b.any || b.askWhich {
 		return nil
 	}
-	return t.exec(ctx, b.which(s.query))
+	return t.exec(ctx, b.which())
 }
 
 // blocksStream reports whether a quarantined record blocks its stream: one that names none cannot.

@@ -14,12 +14,14 @@ import (
 // Orders reads what there is to do beside the log. See pawl.BoundStore.
 func (s *bound[Tx]) Orders(ctx context.Context, rows []int64, now time.Time, limit int) (*pawl.Orders, error) {
 	orders := &pawl.Orders{}
-	err := s.link.exec(ctx, stmt{sql: s.query["read_pause"], args: []any{s.consumer}, row: func(scan func(...any) error) error {
-		orders.Paused = &pawl.Pause{}
-		return scan(&orders.Paused.By, &orders.Paused.Why, &orders.Paused.At)
-	}})
+	err := s.link.exec(ctx,
+		stmt{sql: s.query["read_pause"], args: []any{s.consumer}, row: func(scan func(...any) error) error {
+			orders.Paused = &pawl.Pause{}
+			return scan(&orders.Paused.By, &orders.Paused.Why, &orders.Paused.At)
+		}},
+		stmt{sql: s.query["count_held"], args: []any{s.scopes}, row: func(scan func(...any) error) error { return scan(&orders.Held) }})
 	if err != nil {
-		return nil, fmt.Errorf("read the pause: %w", err)
+		return nil, fmt.Errorf("read the pause, count what is held: %w", err)
 	}
 	if len(rows) == 0 || limit <= 0 {
 		return orders, nil
@@ -68,9 +70,10 @@ func (s *bound[Tx]) due(ctx context.Context, partitions []int32, now time.Time, 
 		args := []any{o.ID, partitions, s.scopes, int32(due)}
 		err = s.link.exec(ctx, stmt{sql: s.query["due_items"], args: args, row: func(scan func(...any) error) error {
 			t := pawl.Task{Act: o.Kind.Act(), By: o.By, Why: o.Why}
-			var original []byte
-			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original})
+			var original, key []byte
+			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original, &key})
 			copy(t.Kept.Original[:], original)
+			t.Kept.Key = string(key)
 			tasks = append(tasks, t)
 			return err
 		}})

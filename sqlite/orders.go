@@ -25,10 +25,14 @@ func (s *bound) Orders(ctx context.Context, rows []int64, now time.Time, limit i
 	case !errors.Is(err, sql.ErrNoRows):
 		return nil, fmt.Errorf("read the pause: %w", err)
 	}
+	scopes := sql.Named("scopes", jsonList(s.scopes))
+	if err := s.reader.QueryRowContext(ctx, query("count_held"), scopes).Scan(&orders.Held); err != nil {
+		return nil, fmt.Errorf("count what is held: %w", err)
+	}
 	if len(rows) == 0 || limit <= 0 {
 		return orders, nil
 	}
-	lists := []any{sql.Named("rows", jsonList(rows)), sql.Named("scopes", jsonList(s.scopes))}
+	lists := []any{sql.Named("rows", jsonList(rows)), scopes}
 	var holds []pawl.Task
 	err = s.each(ctx, "releasable_holds", func(scan func(...any) error) error {
 		t := pawl.Task{Act: pawl.ActReplay}
@@ -65,9 +69,10 @@ func (s *bound) due(ctx context.Context, lists []any, now time.Time, limit int) 
 		}
 		err = s.each(ctx, "due_items", func(scan func(...any) error) error {
 			t := pawl.Task{Act: o.Kind.Act(), By: o.By, Why: o.Why}
-			var original []byte
-			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original})
+			var original, key []byte
+			err := s.scanTask(&t, scan, []any{&t.Kept.Item, &t.Kept.Quarantine}, []any{&original, &key})
 			copy(t.Kept.Original[:], original)
+			t.Kept.Key = string(key)
 			tasks = append(tasks, t)
 			return err
 		}, append(lists[:2:2], sql.Named("operation", o.ID), sql.Named("limit", due))...)

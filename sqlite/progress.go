@@ -84,8 +84,16 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 // Release gives a partition back, unless another owner has taken it.
 func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	err := s.write(ctx, func(tx *transaction) error {
-		_, err := tx.ExecContext(ctx, query("release_partition"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
+		res, err := tx.ExecContext(ctx, query("release_partition"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
 			sql.Named("token", o.Token))
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); n == 0 || err != nil {
+			return err // another's by now
+		}
+		// Who gives back has not died of what it tried.
+		_, err = tx.ExecContext(ctx, query("forget_attempts"), sql.Named("id", o.Row), sql.Named("before", int64(math.MaxInt64)))
 		return err
 	})
 	if err != nil {

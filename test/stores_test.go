@@ -101,8 +101,10 @@ func openDatabaseSQL(t testing.TB, url, schema string) *opened[pawl.SQLTx] {
 	return &opened[pawl.SQLTx]{store, db}
 }
 
+func openURL(url string) (*sql.DB, error) { return sql.Open("pgx", url) }
+
 func openDB(t testing.TB, url string) *sql.DB {
-	db, err := sql.Open("pgx", url)
+	db, err := openURL(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ set local pawl.guard = '{{guard}}';
 set local plan_cache_mode = force_custom_plan
 
 -- name: end_of_look
--- From here on statements are the handlers', which may be prepared and should not be planned anew each time.
+-- From here on statements are small, or the handlers', which may be prepared and should not be planned anew each time.
 set local plan_cache_mode to default
 
 -- name: look

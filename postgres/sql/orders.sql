@@ -39,7 +39,8 @@ order by id
 -- blocked by goes first.
 select i.id, q.id, q.scope_id, p.id, p.topic, p.topic_id, p.partition, q.position_offset, q.leader_epoch, q.ingested_at,
        q.record_key, case when v.number is null then q.value else v.value end, q.headers,
-       case when v.number is not null then uuid_send(q.fingerprint) end
+       case when v.number is not null then uuid_send(q.fingerprint) end,
+       case when v.number is not null then q.key end
 from pawl_operation_item i
 join pawl_quarantine q on q.id = i.quarantine_id
 join pawl_progress p on p.id = i.progress_id
@@ -65,3 +66,8 @@ where i.operation_id = $1::bigint
   )
 order by i.progress_id, i.position_offset
 limit $4::integer
+
+-- name: count_held
+select count(*)
+from pawl_hold
+where scope_id = any ($1::integer[])

@@ -43,8 +43,13 @@ from moved
 select pawl_note_attempt($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::timestamptz)
 
 -- name: read_progress
-select epoch, coalesce(owner, ''), seq, next_offset, crashes
-from pawl_progress
+-- An owner that went carefully and died while it tried a record has advanced past others before: it counts as the two that
+-- made it careful.
+select epoch, coalesce(owner, ''), seq, next_offset,
+       crashes + case when exists (
+           select from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset
+       ) then 2 else 0 end
+from pawl_progress p
 where id = $1::integer
 
 -- name: resolve
@@ -56,11 +61,17 @@ where id = $1::integer
 for update
 
 -- name: release_partition
-update pawl_progress
-set owner = null
-where id = $1::integer
-  and epoch = $2::bigint
-  and owner = $3::text
+-- Who gives back has not died of what it tried.
+with released as (
+    update pawl_progress
+    set owner = null
+    where id = $1::integer
+      and epoch = $2::bigint
+      and owner = $3::text
+    returning id
+)
+delete from pawl_attempt
+where progress_id = (select id from released)
 
 -- name: other_topic
 -- A topic of the same name that was read before: this one was made since.

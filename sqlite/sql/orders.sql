@@ -37,7 +37,8 @@ order by id
 select i.id, q.id, q.scope_id, p.id, p.topic, p.topic_id, p.partition, q.position_offset, q.leader_epoch, q.ingested_at,
        q.record_key, q.record_key is null, case when v.number is null then q.value else v.value end,
        case when v.number is null then q.value is null else v.value is null end, q.headers,
-       case when v.number is not null then q.fingerprint end
+       case when v.number is not null then q.fingerprint end,
+       case when v.number is not null then q.key end
 from pawl_operation_item i
 join pawl_quarantine q on q.id = i.quarantine_id
 join pawl_progress p on p.id = i.progress_id
@@ -59,3 +60,8 @@ where i.operation_id = :operation
   )
 order by i.progress_id, i.position_offset
 limit :limit
+
+-- name: count_held
+select count(*)
+from pawl_hold
+where scope_id in (select value from json_each(:scopes))

@@ -31,8 +31,13 @@ where id = :id
 returning seq
 
 -- name: read_progress
-select epoch, coalesce(owner, ''), seq, next_offset, crashes
-from pawl_progress
+-- An owner that went carefully and died while it tried a record has advanced past others before: it counts as the two that
+-- made it careful.
+select epoch, coalesce(owner, ''), seq, next_offset,
+       crashes + 2 * exists (
+           select 1 from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset
+       )
+from pawl_progress p
 where id = ?
 
 -- name: release_partition

@@ -9,8 +9,8 @@
 // few times to fail again.
 //
 // What the broker cannot do: lose the end of a log (the position is moved beyond it instead, which looks the same), answer
-// out of order on one connection (a request is held back and delivered over another instead), and time out a static member
-// of KIP-848 that has left (it comes back). Unclean leader election and replication need several real brokers.
+// out of order on one connection (a request is held back and delivered over another instead), time out a static member of
+// KIP-848 that has left (it comes back), and remember where the epochs of an empty log ended (no log is truncated to nothing). Unclean leader election and replication need several real brokers.
 //
 //	go test -race ./test/storm                  the short form
 //	PAWL_PROOF=long go test -race ./test/storm  the long form

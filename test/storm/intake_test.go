@@ -22,6 +22,30 @@ func (s *source) Run(ctx context.Context, topics []string, in pawl.Intake) error
 	return s.Source.Run(ctx, topics, &witness{Intake: in, m: s.m, next: map[pawl.Partition]int64{}})
 }
 
+// Commit implements pawl.Source. Whom the store has refused commits nothing more.
+func (s *source) Commit(ctx context.Context, commits []pawl.Commit) error {
+	for _, c := range commits {
+		sig, ok := readSignature(c.Next, &c.Metadata)
+		if p := c.Assignment.Partition; !ok {
+			s.m.w.breach("%s: offset %d of %s is not signed: %q", s.m.name, c.Next, p, c.Metadata)
+		} else if s.m.w.db.refusedBefore(signature{p, sig.epoch}) {
+			s.m.w.breach("%s: owner %d of %s was refused by the store, and commits offset %d", s.m.name, sig.epoch, p, c.Next)
+		}
+	}
+	if s.m.w.chance(commitBegunLate, 20) { // the process has other things to do
+		time.Sleep(s.m.w.between(10*time.Millisecond, 5*time.Second))
+	}
+	return s.Source.Commit(ctx, commits)
+}
+
+// held is an assignment of a member, or the last one it had.
+type held struct {
+	partition pawl.Partition
+	id        string // the member's, when it was made
+	began     time.Time
+	ended     time.Time
+}
+
 type witness struct {
 	pawl.Intake
 	m *member
@@ -32,6 +56,11 @@ type witness struct {
 
 // Assign implements pawl.Intake.
 func (w *witness) Assign(ctx context.Context, as []*pawl.Assignment) ([]int64, error) {
+	w.m.mu.Lock()
+	for _, a := range as {
+		w.m.held[a.Partition.Index] = &held{partition: a.Partition, id: w.m.id, began: time.Now()}
+	}
+	w.m.mu.Unlock()
 	starts, err := w.Intake.Assign(ctx, as)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,6 +97,13 @@ func (w *witness) Take(p pawl.Partition, records []pawl.Record) {
 // Revoke implements pawl.Intake.
 func (w *witness) Revoke(ctx context.Context, ps []pawl.Partition) {
 	w.ends(ps)
+	w.m.mu.Lock()
+	for _, p := range ps {
+		if h := w.m.held[p.Index]; h == nil || h.id != w.m.id {
+			w.m.w.breach("%s: %s is given back in good order by %s, and was assigned to %+v", w.m.name, p, w.m.id, h)
+		}
+	}
+	w.m.mu.Unlock()
 	w.Intake.Revoke(ctx, ps)
 	w.ended("given back", ps)
 }
@@ -89,6 +125,13 @@ func (w *witness) ends(ps []pawl.Partition) {
 
 // ended: work in flight for them is done or abandoned.
 func (w *witness) ended(how string, ps []pawl.Partition) {
+	w.m.mu.Lock()
+	for _, p := range ps {
+		if h := w.m.held[p.Index]; h != nil && h.partition == p {
+			h.ended = time.Now()
+		}
+	}
+	w.m.mu.Unlock()
 	for _, p := range ps {
 		if w.m.working(p) {
 			w.m.w.breach("%s: %s was %s, and a transaction for it goes on", w.m.name, p, how)
@@ -124,13 +167,15 @@ func (f *flow) Rewind(offset int64, then func()) {
 func (m *member) begin(ctx context.Context, p pawl.Partition) (end func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.txns[p] = ctx
+	if m.txns[p] == nil {
+		m.txns[p] = map[*context.Context]context.Context{}
+	}
+	id := &ctx
+	m.txns[p][id] = ctx
 	return func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		if m.txns[p] == ctx {
-			delete(m.txns, p)
-		}
+		delete(m.txns[p], id)
 	}
 }
 
@@ -138,6 +183,10 @@ func (m *member) begin(ctx context.Context, p pawl.Partition) (end func()) {
 func (m *member) working(p pawl.Partition) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	ctx := m.txns[p]
-	return ctx != nil && ctx.Err() == nil
+	for _, ctx := range m.txns[p] {
+		if ctx.Err() == nil {
+			return true
+		}
+	}
+	return false
 }

@@ -18,8 +18,8 @@ import (
 // link is a member's network. It stands between the client and the broker, knows requests from answers, and can hold
 // them, cut them off or deliver them late.
 type link struct {
-	w     *world
-	flaky bool // it is a member's, and not the producer's
+	w *world
+	m *member // whose it is; nil: the producer's, or an operator's
 
 	mu     sync.Mutex
 	dead   bool
@@ -27,7 +27,7 @@ type link struct {
 	wires  map[*wire]bool
 }
 
-func newLink(w *world) *link { return &link{w: w, wires: map[*wire]bool{}} }
+func newLink(w *world, m *member) *link { return &link{w: w, m: m, wires: map[*wire]bool{}} }
 
 // wait waits while the link is frozen, and reports whether it was.
 func (l *link) wait(ctx context.Context) (was bool) {
@@ -47,11 +47,21 @@ func (l *link) wait(ctx context.Context) (was bool) {
 	}
 }
 
-func (l *link) freeze() {
+// freeze returns what ends it, unless it has been ended since.
+func (l *link) freeze() (thaw func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.frozen == nil {
 		l.frozen = make(chan struct{})
+	}
+	mine := l.frozen
+	return func() {
+		l.mu.Lock()
+		same := l.frozen == mine
+		l.mu.Unlock()
+		if same {
+			l.thaw()
+		}
 	}
 }
 
@@ -95,7 +105,7 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		return nil, err
 	}
 	near, far := net.Pipe()
-	c := &wire{link: l, client: far, broker: broker, fates: map[int32]fate{}}
+	c := &wire{link: l, client: far, broker: broker, fates: map[int32]fate{}, commits: map[int32]*pendingCommit{}}
 	l.mu.Lock()
 	l.wires[c] = true
 	l.mu.Unlock()
@@ -108,9 +118,9 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 func (l *link) loses(key kmsg.Key) bool {
 	switch key {
 	case kmsg.ListOffsets, kmsg.OffsetForLeaderEpoch, kmsg.OffsetFetch, kmsg.FindCoordinator:
-		return l.flaky && l.w.chance(requestLost, 8)
+		return l.m != nil && l.w.chance(requestLost, 8)
 	case kmsg.Fetch, kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.ConsumerGroupHeartbeat:
-		return l.flaky && l.w.chance(requestLost, 150)
+		return l.m != nil && l.w.chance(requestLost, 150)
 	}
 	return false
 }
@@ -120,9 +130,10 @@ type wire struct {
 	link           *link
 	client, broker net.Conn
 
-	mu    sync.Mutex
-	fates map[int32]fate // of commits under way, by correlation id
-	late  bool           // what was held is still to be delivered: the broker's side stays open
+	mu      sync.Mutex
+	fates   map[int32]fate           // of commits under way, by correlation id
+	commits map[int32]*pendingCommit // likewise
+	late    bool                     // what was held is still to be delivered: the broker's side stays open
 }
 
 // fate is what becomes of an offset commit.
@@ -165,10 +176,11 @@ func (c *wire) requests() {
 		if c.link.loses(key) {
 			return
 		}
+		if key == kmsg.OffsetCommit && frozen { // a process that is stopped sends nothing
+			return
+		}
+		c.look(key, b)
 		if key == kmsg.OffsetCommit {
-			if frozen { // a process that is stopped sends nothing
-				return
-			}
 			switch f := c.link.w.fateOfCommit(); f.kind {
 			case commitCutBefore:
 				c.link.w.count(f.kind)
@@ -178,7 +190,7 @@ func (c *wire) requests() {
 				return
 			case commitCutAfter, commitDelayed:
 				c.mu.Lock()
-				c.fates[int32(binary.BigEndian.Uint32(b[8:]))] = f
+				c.fates[correlation(b[8:])] = f
 				c.mu.Unlock()
 			}
 		}
@@ -188,19 +200,33 @@ func (c *wire) requests() {
 	}
 }
 
+func correlation(b []byte) int32 { return int32(binary.BigEndian.Uint32(b)) }
+
+// look shows a member's request to the ledger.
+func (c *wire) look(key kmsg.Key, b []byte) {
+	if c.link.m == nil || key != kmsg.OffsetCommit && key != kmsg.SyncGroup && key != kmsg.ConsumerGroupHeartbeat {
+		return
+	}
+	if p := c.link.m.sends(b); p != nil {
+		c.mu.Lock()
+		c.commits[correlation(b[8:])] = p
+		c.mu.Unlock()
+	}
+}
+
 // deliverLate cuts the client off, which then tries again on another connection, and gives the broker the request later:
 // it was on its way all the time.
 func (c *wire) deliverLate(b []byte, wait time.Duration) {
 	c.mu.Lock()
 	c.late = true
+	for _, p := range c.commits {
+		p.late = true
+	}
 	c.mu.Unlock()
 	c.client.Close()
 	time.Sleep(wait)
 	if _, err := c.broker.Write(b); err == nil {
 		c.link.w.count(commitLate)
-		c.link.w.mu.Lock()
-		c.link.w.lateAt = time.Now()
-		c.link.w.mu.Unlock()
 		time.Sleep(time.Second) // for the broker to read all of it, and to answer nobody
 	}
 	c.mu.Lock()
@@ -208,14 +234,35 @@ func (c *wire) deliverLate(b []byte, wait time.Duration) {
 	c.mu.Unlock()
 }
 
-func (c *wire) answers() {
-	for {
-		b, err := frame(c.broker)
-		if err != nil || len(b) < 8 {
-			c.close()
-			return
+// heard reads what the broker answers, and shows it to the ledger at once: what was stored first was stored first, however
+// late its sender hears of it.
+func (c *wire) heard() <-chan []byte {
+	frames := make(chan []byte, 1024) // more than are ever under way
+	go func() {
+		defer close(frames)
+		for {
+			b, err := frame(c.broker)
+			if err != nil || len(b) < 8 {
+				return
+			}
+			corr := correlation(b[4:])
+			c.mu.Lock()
+			p := c.commits[corr]
+			delete(c.commits, corr)
+			c.mu.Unlock()
+			if p != nil {
+				c.link.m.answered(b, p)
+			}
+			frames <- b
 		}
-		corr := int32(binary.BigEndian.Uint32(b[4:]))
+	}()
+	return frames
+}
+
+func (c *wire) answers() {
+	defer c.close()
+	for b := range c.heard() {
+		corr := correlation(b[4:])
 		c.mu.Lock()
 		f := c.fates[corr]
 		delete(c.fates, corr)
@@ -225,7 +272,6 @@ func (c *wire) answers() {
 		switch f.kind {
 		case commitCutAfter:
 			c.link.w.count(f.kind)
-			c.close()
 			return
 		case commitDelayed:
 			c.link.w.count(f.kind)
@@ -233,7 +279,6 @@ func (c *wire) answers() {
 		}
 		c.link.wait(context.Background())
 		if _, err := c.client.Write(b); err != nil {
-			c.close()
 			return
 		}
 	}

@@ -18,12 +18,48 @@ import (
 type database struct {
 	w *world
 
-	mu      sync.Mutex // held only for moments: what waits for time waits for a row's lock
-	claims  map[scoped]claim
-	settled map[place]settlement
-	effects map[string][]string // content, by key
-	rows    map[pawl.Partition]*row
-	broken  []string // what must not happen, and did
+	mu         sync.Mutex // held only for moments: what waits for time waits for a row's lock
+	commits    int
+	claims     map[scoped]claim
+	settled    map[place]settlement
+	doubtful   map[place]int64     // settled by this owner, which never learned of it
+	effects    map[string][]string // content, by key
+	rows       map[pawl.Partition]*row
+	advances   []advance
+	acquired   map[signature]given     // which member an epoch was given to
+	refused    map[signature]time.Time // when its owner was told that it is one no longer
+	conditions map[state]*condition
+	halts      map[pawl.State]int // conditions that were ever raised
+	broken     []string           // what must not happen, and did
+}
+
+// signature is an owner, the way commits to the group name it.
+type signature struct {
+	partition pawl.Partition
+	epoch     int64
+}
+
+type given struct {
+	to string
+	at time.Time
+}
+
+// state is what a condition is of.
+type state struct {
+	partition pawl.Partition
+	state     pawl.State
+}
+
+type condition struct {
+	pawl.Condition
+	answer *pawl.Resolution
+}
+
+// advance is a move of the position by a commit: whatever the log has in between was settled by then.
+type advance struct {
+	partition pawl.Partition
+	from, to  int64
+	commit    int
 }
 
 type scoped struct {
@@ -50,6 +86,7 @@ type settlement struct {
 	outcome pawl.Outcome
 	cause   string
 	epoch   int64
+	commit  int // the how manieth
 }
 
 // row is the progress of a partition.
@@ -57,17 +94,17 @@ type row struct {
 	lock             chan struct{} // holds one token; taken from before the fence is looked at until the commit is over
 	id               int64
 	epoch, seq, next int64
-	last             int64 // the offset settled last
-	lastEpoch        int64 // of the last commit
-
-	// An owner that never learned of its own commit settles the same again, up to doubt.
-	doubt, doubtEpoch int64
+	from             int64            // where the owner began: what is settled beyond it is met again
+	last             map[string]int64 // the offset settled last, by what is kept in order
+	lastEpoch        int64            // of the last commit
+	movedEpoch       int64            // of who has last moved it, as an operator had decided
 }
 
 func newDatabase(w *world) *database {
 	return &database{
-		w: w, claims: map[scoped]claim{}, settled: map[place]settlement{}, effects: map[string][]string{},
-		rows: map[pawl.Partition]*row{},
+		w: w, claims: map[scoped]claim{}, settled: map[place]settlement{}, doubtful: map[place]int64{}, effects: map[string][]string{},
+		rows: map[pawl.Partition]*row{}, acquired: map[signature]given{}, refused: map[signature]time.Time{},
+		conditions: map[state]*condition{}, halts: map[pawl.State]int{},
 	}
 }
 
@@ -77,15 +114,26 @@ func (db *database) breach(format string, args ...any) {
 	}
 }
 
-// position is how far a partition is settled, and under which epoch; -1 if it has never been acquired.
-func (db *database) position(index int32) (next, epoch int64) {
+// position is how far a partition is settled; -1 if it has never been acquired.
+func (db *database) position(index int32) int64 {
 	id := db.w.topicID()
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if r := db.rows[pawl.Partition{Topic: topic, TopicID: id, Index: index}]; r != nil {
-		return r.next, r.epoch
+		return r.next
 	}
-	return -1, 0
+	return -1
+}
+
+// epoch is the owner of a partition.
+func (db *database) epoch(index int32) int64 {
+	id := db.w.topicID()
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if r := db.rows[pawl.Partition{Topic: topic, TopicID: id, Index: index}]; r != nil {
+		return r.epoch
+	}
+	return 0
 }
 
 // store is the database as one member reaches it.
@@ -101,6 +149,9 @@ func (s *store) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[*tx],
 	}
 	return &bound{s, b}, ctx.Err()
 }
+
+// Admin implements pawl.Store. The storm's operator has other ways.
+func (s *store) Admin() pawl.Admin { return nil }
 
 type bound struct {
 	*store
@@ -149,11 +200,11 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	r := s.row(p)
 	if r == nil {
 		if start == pawl.NoStart {
-			return nil, pawl.ErrNoPosition
+			return nil, s.noPosition(p)
 		}
 		s.mu.Lock()
 		if r = s.rows[p]; r == nil {
-			r = &row{lock: make(chan struct{}, 1), id: int64(len(s.rows) + 1), next: start, last: start - 1}
+			r = &row{lock: make(chan struct{}, 1), id: int64(len(s.rows) + 1), next: start, last: map[string]int64{}}
 			r.give()
 			s.rows[p] = r
 		}
@@ -166,11 +217,27 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.epoch++
+	r.from = r.next
+	s.acquired[signature{p, r.epoch}] = given{s.m.name, time.Now()}
 	return &pawl.Ownership{Partition: p, Row: r.id, Epoch: r.epoch, Seq: r.seq, Next: r.next}, nil
 }
 
-// Move implements pawl.BoundStore. Nobody resets offsets in a storm, but an operator after it.
+func (s *bound) noPosition(p pawl.Partition) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for other := range s.rows {
+		if other.Topic == p.Topic && other.Index == p.Index {
+			return pawl.ErrOtherTopic
+		}
+	}
+	return pawl.ErrNoPosition
+}
+
+// Move implements pawl.BoundStore. Only an operator's answer moves a position.
 func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
+	if err := s.m.reach(ctx); err != nil {
+		return err
+	}
 	r := s.row(o.Partition)
 	if err := r.take(ctx); err != nil {
 		return err
@@ -178,18 +245,28 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	defer r.give()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.w.mu.Lock()
-	operated := s.w.operated
-	s.w.mu.Unlock()
-	if !operated || o.Partition.Index != 0 {
+	if err := r.owned(o); err != nil {
+		return s.refuse(o, err)
+	}
+	asked := false
+	for at, c := range s.conditions {
+		asked = asked || at.partition == o.Partition && c.answer != nil && c.answer.To == next
+	}
+	if !asked {
 		s.breach("%s was moved from %d to %d", o.Partition, r.next, next)
 	}
-	if err := r.owned(o); err != nil {
-		return err
-	}
+	s.w.logf("%s: %s moves from %d to %d", s.m.name, o.Partition, r.next, next)
 	r.seq++
-	r.next, o.Next, o.Seq = next, next, r.seq
+	r.next, r.from, r.movedEpoch, o.Next, o.Seq = next, next, o.Epoch, next, r.seq
 	return nil
+}
+
+// refuse notes that an owner has been told that it is one no longer.
+func (s *bound) refuse(o *pawl.Ownership, err error) error {
+	if at := (signature{o.Partition, o.Epoch}); errors.Is(err, pawl.ErrFenced) && s.refused[at].IsZero() {
+		s.refused[at] = time.Now()
+	}
+	return err
 }
 
 // Release implements pawl.BoundStore. There is nothing to give back: who comes next raises the epoch.
@@ -220,6 +297,11 @@ func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[*tx])
 	if err := w.Run(ctx, t); err != nil {
 		return err
 	}
+	return w.Commit(func() error { return s.finish(ctx, o, w, t) })
+}
+
+// finish is the end of a transaction, from when it is its turn.
+func (s *bound) finish(ctx context.Context, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) error {
 	// A process that is stopped here sends its commit when it goes on, however long that was ago.
 	s.m.link.wait(context.Background())
 	if err := s.m.reach(ctx); err != nil && !s.w.chance(lateApply, 2) {
@@ -251,7 +333,9 @@ func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[*tx])
 	case s.w.chance(commitUnresolved, 60): // it happened, and the caller does not find out
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		r.doubt, r.doubtEpoch = r.next, o.Epoch
+		for _, d := range w.Decisions {
+			s.doubtful[place{o.Partition.TopicID, o.Partition.Index, d.Record.Offset}] = o.Epoch
+		}
 		return errLink
 	case s.w.chance(commitAnswerLost, 30):
 		give()
@@ -263,7 +347,7 @@ func (s *bound) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[*tx])
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if r.epoch > o.Epoch {
-			return fmt.Errorf("%w, after a commit whose answer was lost", pawl.ErrFenced)
+			return s.refuse(o, fmt.Errorf("%w, after a commit whose answer was lost", pawl.ErrFenced))
 		}
 	}
 	o.Seq, o.Next = seq, max(o.Next, w.Next)
@@ -293,7 +377,7 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 		if errors.Is(err, pawl.ErrFenced) {
 			s.w.count(sawFenced)
 		}
-		return 0, err
+		return 0, s.refuse(o, err)
 	}
 	for _, d := range w.Decisions {
 		if _, taken := s.claims[s.scope(d)]; taken && d.Outcome.Claims() {
@@ -306,6 +390,7 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 		s.breach("%s: owner %d committed after owner %d", o.Partition, o.Epoch, r.lastEpoch)
 	}
 	r.lastEpoch = o.Epoch
+	s.commits++
 	left := slices.Clone(t.effects)
 	for _, d := range w.Decisions {
 		at := place{o.Partition.TopicID, o.Partition.Index, d.Record.Offset}
@@ -324,17 +409,20 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 			continue
 		}
 		if old, twice := s.settled[at]; twice {
-			again := r.doubtEpoch == o.Epoch && d.Record.Offset < r.doubt
+			// By the owner that does not know, or by one that found the position before it.
+			again := s.doubtful[at] == o.Epoch || old.epoch < o.Epoch && d.Record.Offset >= r.from
 			if !again || d.Outcome.Claims() || old.outcome.Claims() {
 				s.breach("%v: %s by owner %d, and it was %s by owner %d", at, d.Outcome, o.Epoch, old.outcome, old.epoch)
 			}
 			continue // by position: the same again writes nothing
 		}
-		if d.Record.Offset <= r.last {
-			s.breach("%v: settled after %d", at, r.last)
+		if fifo, ordered := s.w.inOrderWith(d.Identity.Stream); ordered {
+			if last, is := r.last[fifo]; is && d.Record.Offset < last {
+				s.breach("%v (stream %q): settled after %d", at, fifo, last)
+			}
+			r.last[fifo] = d.Record.Offset
 		}
-		r.last = max(r.last, d.Record.Offset)
-		s.settled[at] = settlement{d.Identity.Key, d.Outcome, d.Cause, o.Epoch}
+		s.settled[at] = settlement{d.Identity.Key, d.Outcome, d.Cause, o.Epoch, s.commits}
 		if d.Outcome.Claims() {
 			s.claims[s.scope(d)] = claim{at, d.Outcome, d.Fingerprint}
 		}
@@ -343,8 +431,92 @@ func (s *bound) commit(r *row, o *pawl.Ownership, w *pawl.Work[*tx], t *tx) (int
 		s.breach("%s: effects without a decision: %v", o.Partition, left)
 	}
 	r.seq++
-	r.next = max(r.next, w.Next)
+	if w.Next > r.next {
+		s.advances = append(s.advances, advance{o.Partition, r.next, w.Next, s.commits})
+		r.next = w.Next
+	}
 	return r.seq, nil
+}
+
+// Raise implements pawl.BoundStore. Nothing may be halted but what the storm has wounded.
+func (s *bound) Raise(ctx context.Context, c pawl.Condition) (*pawl.Resolution, error) {
+	if err := s.m.reach(ctx); err != nil {
+		return nil, err
+	}
+	if s.w.chance(storeTransient, 20) {
+		return nil, errLink
+	}
+	expected := s.w.expects(c)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := state{c.Partition, c.State}
+	if s.conditions[at] == nil {
+		s.w.logf("%s raises %s of %s: %s", s.m.name, c.State, c.Partition, c.Reason)
+		s.conditions[at] = &condition{Condition: c}
+		s.halts[c.State]++
+	}
+	if !expected {
+		s.breach("%s: %s is in state %s: %s", s.m.name, c.Partition, c.State, c.Reason)
+	}
+	if c.Reason == "" || c.Hint == "" || c.Since.IsZero() {
+		s.breach("%s: a condition that does not say what happened, what to do, and since when: %+v", s.m.name, c)
+	}
+	return s.conditions[at].answer, nil
+}
+
+// Standing implements pawl.BoundStore.
+func (s *bound) Standing(ctx context.Context, p pawl.Partition) ([]pawl.Condition, error) {
+	if err := s.m.reach(ctx); err != nil {
+		return nil, err
+	}
+	if s.w.chance(storeTransient, 20) {
+		return nil, errLink
+	}
+	return s.standing(p), nil
+}
+
+func (db *database) standing(p pawl.Partition) (all []pawl.Condition) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	for at, c := range db.conditions {
+		if at.partition == p {
+			all = append(all, c.Condition)
+		}
+	}
+	return all
+}
+
+// Clear implements pawl.BoundStore.
+func (s *bound) Clear(ctx context.Context, p pawl.Partition, states ...pawl.State) error {
+	if err := s.m.reach(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, of := range states {
+		if s.conditions[state{p, of}] != nil {
+			s.w.logf("%s clears %s of %s", s.m.name, of, p)
+		}
+		delete(s.conditions, state{p, of})
+	}
+	return nil
+}
+
+func (db *database) unanswered(at state) bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	return db.conditions[at] != nil && db.conditions[at].answer == nil
+}
+
+// answer is what an operator decides. It reports whether there was something to answer.
+func (db *database) answer(p pawl.Partition, of pawl.State, to int64) bool {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	c := db.conditions[state{p, of}]
+	if c != nil {
+		c.answer = &pawl.Resolution{To: to, By: "storm", Why: "it is the answer", At: time.Now()}
+	}
+	return c != nil
 }
 
 // tx is a handler's transaction, and its session: effects wait in it for the commit.

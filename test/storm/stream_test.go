@@ -200,10 +200,18 @@ func (decoder) Decode(_ pawl.Meta, value []byte) (pawl.Decoded[body], error) {
 	if !ok {
 		return pawl.Decoded[body]{}, errors.New("these bytes say nothing")
 	}
-	d := pawl.Decoded[body]{Identity: pawl.Identity{Key: key}, Body: b}
+	d := pawl.Decoded[body]{Identity: pawl.Identity{Key: key, Stream: streamOf(key)}, Body: b}
 	sum := sha256.Sum256([]byte(b.kind + "|" + b.content))
 	copy(d.Fingerprint[:], sum[:])
 	return d, nil
+}
+
+// streamOf is the stream that a key belongs to: one of a few, or none.
+func streamOf(key string) string {
+	if n := sha256.Sum256([]byte(key))[0] % 8; n > 0 {
+		return fmt.Sprintf("stream-%d", n)
+	}
+	return ""
 }
 
 func parse(value string) (key string, b body, ok bool) {

@@ -39,6 +39,7 @@ type world struct {
 	t        *testing.T
 	seed     int
 	protocol string
+	order    pawl.Order
 	net      kfake.VirtualNetwork
 	cluster  *kfake.Cluster
 	addrs    []string
@@ -53,8 +54,7 @@ type world struct {
 	rng      *rand.Rand
 	calm     bool // nothing new goes wrong
 	fired    map[kind]int
-	lateAt   time.Time // when an offset commit was last delivered late
-	armed    []fate    // for the next offset commits
+	armed    []fate // for the next offset commits
 	stalls   []stall
 	stalled  map[string]bool // keys
 	slowFor  int             // transactions
@@ -63,15 +63,14 @@ type world struct {
 	ends     map[string]time.Time // of members
 	slots    int                  // static ids that were ever used
 	suspects []suspect
-	seen     map[int32]int64 // last committed offset that was sampled
-	signed   map[int32]int64 // the epoch in its signature
+	ledger   ledger
 	epochs   map[int32]int64
 	log      []string
 	breaches []string
 
-	id       pawl.TopicID
-	wound    kind // what the log suffers from
-	operated bool // someone has reset the group's offset
+	id      pawl.TopicID
+	wound   kind   // what the log suffers from
+	skipped []skip // by an operator's decision
 
 	preparing time.Time        // since when the group has been preparing to rebalance
 	truth     map[place]string // the log, once the storm is over
@@ -94,9 +93,10 @@ type suspect struct {
 func newWorld(t *testing.T, seed int) *world {
 	w := &world{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(uint64(seed), 11)), fired: map[kind]int{}, enabled: map[kind]bool{},
-		stalled: map[string]bool{}, ends: map[string]time.Time{}, seen: map[int32]int64{}, signed: map[int32]int64{}, epochs: map[int32]int64{}, began: time.Now(),
+		stalled: map[string]bool{}, ends: map[string]time.Time{}, ledger: newLedger(), epochs: map[int32]int64{}, began: time.Now(),
 	}
 	w.protocol = protocols[seed%len(protocols)]
+	w.order = orders[seed%len(orders)]
 	w.db = newDatabase(w)
 	c, err := kfake.NewCluster(
 		kfake.NumBrokers(3), kfake.Ports(9092, 9093, 9094), kfake.ListenFn(w.net.Listen), kfake.ClusterID(cluster),
@@ -112,13 +112,12 @@ func newWorld(t *testing.T, seed int) *world {
 	w.cluster, w.addrs, w.id = c, c.ListenAddrs(), c.TopicInfo(topic).TopicID
 	w.admin = w.client()
 	w.stream = newStream(w)
-	w.watchCommits()
 	return w
 }
 
 func (w *world) client(opts ...kgo.Opt) *kgo.Client {
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(w.addrs...), kgo.Dialer(newLink(w).dial), kgo.MetadataMinAge(100 * time.Millisecond),
+		kgo.SeedBrokers(w.addrs...), kgo.Dialer(newLink(w, nil).dial), kgo.MetadataMinAge(100 * time.Millisecond),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.DefaultProduceTopic(topic),
 	}, opts...)...)
 	if err != nil {
@@ -217,70 +216,42 @@ func (w *world) breach(format string, args ...any) {
 	}
 }
 
-// watchCommits looks at every offset commit as it reaches the broker.
-func (w *world) watchCommits() {
-	w.cluster.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.OffsetCommit}, Count: -1, Observe: true,
-		When: func(r kmsg.Request) bool {
-			req := r.(*kmsg.OffsetCommitRequest)
-			for _, t := range req.Topics {
-				for _, p := range t.Partitions {
-					if req.MemberID == "" || t.TopicID != [16]byte{} && t.TopicID != w.topicID() {
-						continue // an operator; a topic that is gone
-					}
-					w.compare(p.Partition, p.Offset, "a commit of "+req.MemberID)
-					if p.Metadata == nil || !strings.HasPrefix(*p.Metadata, "pawl/1 ") {
-						w.breach("partition %d: offset %d was committed without Pawl's signature", p.Partition, p.Offset)
-					}
-				}
-			}
-			return false
-		},
-	})
-}
-
-func (w *world) compare(partition int32, offset int64, what string) {
-	id := w.topicID()
-	if next, _ := w.db.position(partition); offset > next {
+// compare holds an offset that owner epoch has committed against the position.
+func (w *world) compare(p pawl.Partition, offset, epoch int64, what string) {
+	next, moved := w.db.position(p.Index), w.db.movedBy(p)
+	if p.TopicID == w.topicID() && offset > next && epoch >= moved {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.suspects = append(w.suspects, suspect{id, partition, next, offset, what})
+		w.suspects = append(w.suspects, suspect{p.TopicID, p.Index, next, offset, what})
 	}
+}
+
+// inOrderWith names what a record of a stream is settled in order with.
+func (w *world) inOrderWith(stream string) (fifo string, ordered bool) {
+	switch w.order {
+	case pawl.OrderPartition:
+		return "", true
+	case pawl.OrderStream:
+		return stream, stream != ""
+	}
+	return "", false
 }
 
 // sample looks at broker and store at one moment.
 func (w *world) sample() {
 	if info := w.cluster.GroupInfo(group); info != nil {
 		for p, c := range info.Commits[topic] {
-			w.compare(p, c.Offset, "the group's offset")
-			w.mu.Lock()
-			back := c.Offset < w.seen[p]
-			if back {
-				w.fired[sawRewound]++
-			}
-			w.seen[p] = c.Offset
-			var next, epoch int64
-			_, err := fmt.Sscanf(c.Metadata, "pawl/1 next=%d epoch=%d", &next, &epoch)
-			overwrote := err == nil && epoch < w.signed[p] && back
-			if overwrote {
-				w.fired[sawOverwrote]++
-			}
-			late := time.Since(w.lateAt) < 3*time.Second
-			before := w.signed[p]
-			w.signed[p] = epoch
-			w.mu.Unlock()
-			// A commit that was delivered late explains it; a member that commits what is no longer its own does not.
-			if overwrote && !late {
-				w.breach("partition %d: owner %d has committed %d over a commit of owner %d", p, epoch, c.Offset, before)
+			if s, ok := readSignature(c.Offset, &c.Metadata); ok {
+				w.compare(pawl.Partition{Topic: topic, TopicID: w.topicID(), Index: p}, c.Offset, s.epoch, "the group's offset")
 			}
 		}
 	}
 	for p := range w.stream.partitions() {
-		_, epoch := w.db.position(int32(p))
-		if epoch < w.epochs[int32(p)] {
-			w.breach("partition %d: the epoch went from %d back to %d", p, w.epochs[int32(p)], epoch)
+		epoch := w.db.epoch(p)
+		if epoch < w.epochs[p] {
+			w.breach("partition %d: the epoch went from %d back to %d", p, w.epochs[p], epoch)
 		}
-		w.epochs[int32(p)] = epoch
+		w.epochs[p] = epoch
 	}
 }
 
@@ -295,7 +266,9 @@ type member struct {
 	err  error
 
 	mu   sync.Mutex
-	txns map[pawl.Partition]context.Context // transactions under way
+	txns map[pawl.Partition]map[*context.Context]context.Context // transactions under way
+	id   string                                                  // that it has in the group
+	held map[int32]*held
 }
 
 func (w *world) alive() []*member {
@@ -306,7 +279,11 @@ func (w *world) alive() []*member {
 
 func (w *world) start(slot int, brittle bool) *member {
 	ctx, cancel := context.WithCancel(context.Background())
-	m := &member{w: w, slot: slot, link: newLink(w), stop: cancel, done: make(chan struct{}), txns: map[pawl.Partition]context.Context{}}
+	m := &member{
+		w: w, slot: slot, stop: cancel, done: make(chan struct{}), held: map[int32]*held{},
+		txns: map[pawl.Partition]map[*context.Context]context.Context{},
+	}
+	m.link = newLink(w, m)
 	w.mu.Lock()
 	w.born++
 	m.name = fmt.Sprintf("m%d", w.born)
@@ -315,7 +292,6 @@ func (w *world) start(slot int, brittle bool) *member {
 	w.mu.Unlock()
 	w.logf("%s joins, slot %d, brittle %t", m.name, slot, brittle)
 
-	m.link.flaky = true
 	logger := slog.New(&logHandler{m: m})
 	cfg := pawl.Config{
 		Consumer: "storm", Version: "storm", Workers: 3, MaxBatch: 40, MaxTries: 3, CommitInterval: time.Second,
@@ -327,15 +303,12 @@ func (w *world) start(slot int, brittle bool) *member {
 			}
 		}},
 	}
-	if w.operated {
-		cfg.Reset = pawl.ResetAccept
-	}
 	if brittle {
 		cfg.ShutdownTimeout = time.Millisecond
 	}
 	src := kafka.New(kafka.Config{Brokers: w.addrs, Group: group, Logger: logger, Options: w.options(m)})
 	r := pawl.NewRunner[*tx](&store{w.db, m}, &source{src, m}, cfg)
-	pawl.Handle(r, pawl.Route{Name: "storm", Topics: []string{topic}}, decoder{}, m.handle)
+	pawl.Handle(r, pawl.Route{Name: "storm", Topics: []string{topic}, Order: w.order}, decoder{}, m.handle)
 	go func() {
 		defer close(m.done)
 		m.err = r.Run(ctx)
@@ -406,7 +379,7 @@ func (m *member) ended() {
 
 // excused are the ends that are the storm's own doing.
 func (m *member) excused() bool {
-	if m.link.isDead() || m.w.names(m.err) {
+	if m.link.isDead() {
 		return true
 	}
 	m.w.mu.Lock()
@@ -563,8 +536,7 @@ func (w *world) expire() {
 	if info := w.cluster.GroupInfo(group); info == nil || len(info.Commits[topic]) == 0 {
 		w.count(offsetsExpired)
 		w.mu.Lock()
-		clear(w.seen)
-		clear(w.signed)
+		clear(w.ledger.last)
 		w.mu.Unlock()
 		w.logf("the group's offsets are gone")
 	}

@@ -6,7 +6,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -14,134 +13,309 @@ import (
 	"github.com/pawlhq/pawl"
 )
 
-// A wound is what no consumer can repair: the log is not the one that the position belongs to. It comes at the end of a
-// storm, when everything is settled, and is the only thing that is wrong then. Nothing may be skipped in silence: Pawl has to
-// name it, and goes on only once a person has decided.
+// A wound is what no consumer can repair: the log, or the group's offset, is not the one that the position belongs to. It
+// comes at the end of a storm, when everything is settled, and is the only thing that is wrong then. Nothing may be skipped in
+// silence: Pawl halts the partition and names its state in the store, and goes on only once a person has decided.
 const (
 	noWound        kind = ""
 	recordsDeleted kind = "log truncated at its start, past the position"
 	logCut         kind = "log shorter than the position"
 	topicRecreated kind = "topic re-created"
+	offsetReset    kind = "group's offset reset"
+
+	answeredToStay  kind = "an answer that mends nothing"
+	ownerChanged    kind = "halted partition gets another owner"
+	askedAgain      kind = "(seen) a reset asked about again"
+	answeredThenCut kind = "owner abandoned when it has moved"
 )
 
 // wounds are dealt to seeds in turn, so that each protocol meets each.
-var wounds = []kind{recordsDeleted, topicRecreated, noWound, logCut}
+var wounds = []kind{recordsDeleted, topicRecreated, offsetReset, logCut, noWound}
 
-// named is the words in which Pawl names a wound. The client may find one by itself, after the leader has moved.
-var named = map[kind][]string{
-	recordsDeleted: {"the records in between have been deleted", "lost records; the client consumed to offset"},
-	logCut:         {"the log is shorter than what was read from it before"},
-	topicRecreated: {"the topic was deleted and made again", "lost records; the client consumed to offset"},
+// named is the states in which Pawl may find a wound. The client may find one by itself, after the leader has moved.
+var named = map[kind][]pawl.State{
+	recordsDeleted: {pawl.StateBelowLog, pawl.StateDataLoss},
+	logCut:         {pawl.StateAboveLog},
+	topicRecreated: {pawl.StateRecreated},
+	offsetReset:    {pawl.StateOffsetReset},
 }
 
-// names reports whether err names the wound of this seed. THE place that knows how Pawl halts: today Run ends.
-func (w *world) names(err error) bool {
+// skip is what an operator has decided not to read.
+type skip struct {
+	partition pawl.Partition
+	from, to  int64
+}
+
+func (w *world) isSkipped(at place) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	wound := w.wound
-	if wound == noWound && w.fired[logTrimmed] > 0 {
-		// Who is no longer the owner, and does not know it yet, reads behind the position, and may find nothing there.
-		wound = recordsDeleted
-	}
-	return slices.ContainsFunc(named[wound], func(words string) bool { return strings.Contains(err.Error(), words) })
+	return slices.ContainsFunc(w.skipped, func(s skip) bool {
+		return s.partition.TopicID == at.topic && s.partition.Index == at.partition && s.from <= at.offset && at.offset < s.to
+	})
 }
 
-// awaitHalt waits until each member has met the wound: who ends leaves the partition to the next.
-func (w *world) awaitHalt(members []*member) {
-	deadline := time.After(calmDeadline)
-	for _, m := range members {
-		select {
-		case <-m.done:
-			w.forget(m)
-			if m.err == nil || !w.names(m.err) {
-				w.breach("%s met a wound (%s), and ended: %v", m.name, w.wound, m.err)
-			}
-		case <-deadline:
-			w.breach("%s met a wound (%s), and goes on", m.name, w.wound)
-			w.states()
-			return
-		}
+// expects reports whether a condition is the storm's doing.
+func (w *world) expects(c pawl.Condition) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case c.State == pawl.StateStoreWentBack:
+		return false // it never does
+	case c.State == pawl.StateTopicMissing:
+		return w.wound == topicRecreated
+	case !c.State.Halts():
+		return true
 	}
+	return slices.Contains(named[w.wound], c.State) && (w.wound == topicRecreated || c.Partition.Index == 0)
 }
 
-// hurt wounds partition 0, sees that Pawl halts, decides as an operator would, and sees that everything settles.
+func (w *world) partition(index int32) pawl.Partition {
+	return pawl.Partition{Topic: topic, TopicID: w.topicID(), Index: index}
+}
+
+// hurt wounds the log, sees that Pawl halts, decides as an operator would, and sees that everything settles.
 func (w *world) hurt(k kind) {
-	if k == noWound || w.protocol == serverSideStatic && k != topicRecreated {
-		return // there the broker keeps members that have left: no other gets the partition, and nobody can reset the group
+	if k == noWound || w.protocol == serverSideStatic && k == offsetReset {
+		return // there the broker keeps members that have left, and nobody can reset the group
 	}
 	w.remember()
 	w.logf("wound: %s", k)
 	w.mu.Lock()
 	w.wound = k
 	w.mu.Unlock()
-	if k == topicRecreated {
-		w.recreate()
-		w.settle()
+	wounded := []int32{0}
+	var unread int64 // the first offset that is not settled
+	switch k {
+	case recordsDeleted:
+		w.deleteRecords()
+	case logCut:
+		unread = w.shorten()
+	case offsetReset:
+		unread = w.reset()
+	case topicRecreated:
+		wounded = w.recreate()
+	}
+	w.count(k)
+	if w.hasBreach() {
 		return
 	}
+	was := w.inventory(wounded)
+	w.awaitHalt(wounded)
+	w.unrest()
+	if is := w.inventory(wounded); !maps.Equal(was, is) {
+		w.breach("%s: the store had %v, and has %v, though nobody has decided", k, was, is)
+	}
+	for _, m := range w.alive() {
+		select {
+		case <-m.done:
+			w.breach("%s met a wound (%s), and ended: %v", m.name, k, m.err)
+		default:
+		}
+	}
+	if w.hasBreach() {
+		return
+	}
+	for _, p := range wounded {
+		w.decide(k, w.partition(p), unread)
+	}
+	if w.intn(3) == 0 { // the next owner finds the position moved, and the group's offset as it was
+		w.cutAfterMove()
+	}
+	w.stream.produce(w.stream.cl, 10)
+	w.settle()
+}
 
-	before, _ := w.db.position(0)
-	underWay := k == recordsDeleted && w.intn(2) == 0
-	var met []*member
+// inventory is what the store has of partitions: positions, and how many records are settled.
+func (w *world) inventory(of []int32) map[int32][2]int64 {
+	all := map[int32][2]int64{}
+	for _, p := range of {
+		all[p] = [2]int64{w.db.position(p)}
+	}
+	id := w.topicID()
+	w.db.mu.Lock()
+	defer w.db.mu.Unlock()
+	for at := range w.db.settled {
+		if n, is := all[at.partition]; is && at.topic == id {
+			all[at.partition] = [2]int64{n[0], n[1] + 1}
+		}
+	}
+	return all
+}
+
+// standing is the state in which a partition is halted, or "".
+func (w *world) standing(p pawl.Partition) pawl.State {
+	for _, c := range w.db.standing(p) {
+		if c.State.Halts() {
+			return c.State
+		}
+	}
+	return ""
+}
+
+// awaitHalt waits until each wounded partition is halted in a state that names its wound.
+func (w *world) awaitHalt(wounded []int32) {
+	for deadline := time.Now().Add(calmDeadline); !w.hasBreach(); time.Sleep(250 * time.Millisecond) {
+		open := slices.DeleteFunc(slices.Clone(wounded), func(p int32) bool { return w.standing(w.partition(p)) != "" })
+		if len(open) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.breach("%s: partitions %v are not halted", w.wound, open)
+			w.states()
+			return
+		}
+		w.exorcise()
+	}
+}
+
+// unrest lets time pass over halted partitions, perhaps with another owner.
+func (w *world) unrest() {
+	if members := w.alive(); w.intn(2) == 0 && len(members) > 0 && w.protocol != serverSideStatic {
+		w.count(ownerChanged)
+		w.start(w.freeSlot(), false)
+		time.Sleep(w.between(0, 5*time.Second))
+		members[w.intn(len(members))].end()
+	}
+	time.Sleep(w.between(5*time.Second, 20*time.Second))
+}
+
+// decide answers the condition of a partition, as an operator would.
+func (w *world) decide(k kind, p pawl.Partition, unread int64) {
+	info := w.cluster.PartitionInfo(topic, p.Index)
+	start, end := info.LogStartOffset, info.HighWatermark
+	state := w.standing(p)
+	var to, skipFrom int64 // skipFrom: where what is not settled begins
+	switch k {
+	case recordsDeleted, logCut:
+		if w.intn(2) == 0 { // nothing is mended by it
+			w.logf("an operator says to go on with partition %d", p.Index)
+			w.db.answer(p, state, pawl.GoOn)
+			w.count(answeredToStay)
+			time.Sleep(15 * time.Second)
+			w.awaitHalt([]int32{p.Index})
+			state = w.standing(p)
+		}
+		skipFrom = max(unread, start)
+		to = []int64{start, skipFrom, end}[w.intn(3)]
+	case offsetReset:
+		skipFrom = unread
+		to = []int64{pawl.GoOn, start, unread + 2}[w.intn(3)]
+	case topicRecreated:
+		skipFrom = start
+		to = []int64{pawl.GoOn, pawl.GoOn, start, end}[w.intn(4)]
+	}
+	w.logf("an operator answers to %s of partition %d: %d (the log has %d to %d, unread from %d)", state, p.Index, to, start, end, skipFrom)
+	if to > skipFrom {
+		w.mu.Lock()
+		w.skipped = append(w.skipped, skip{p, skipFrom, to})
+		w.mu.Unlock()
+	}
+	if !w.db.answer(p, state, to) {
+		w.breach("%s: %q of partition %d is over before it was answered", k, state, p.Index)
+	}
+}
+
+// repeat answers a question that is asked once more: the group's offset stays the one that was set, until the owner that has
+// carried out the answer has lived to commit one.
+func (w *world) repeat() {
+	w.mu.Lock()
+	again := w.wound == offsetReset
+	w.mu.Unlock()
+	if at := (state{w.partition(0), pawl.StateOffsetReset}); again && w.db.unanswered(at) {
+		w.count(askedAgain)
+		w.db.answer(at.partition, at.state, pawl.GoOn)
+	}
+}
+
+// cutAfterMove abandons the member that has carried out a decision, if there is one, before it has committed an offset.
+func (w *world) cutAfterMove() {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		moved := w.db.movedBy(w.partition(0))
+		if moved == 0 {
+			continue
+		}
+		name := w.db.ownerOf(signature{w.partition(0), moved}).to
+		for _, m := range w.alive() {
+			if m.name == name {
+				w.logf("%s is abandoned", m.name)
+				w.count(answeredThenCut)
+				w.forget(m)
+				m.link.cut(true)
+				w.start(w.freeSlot(), false)
+				m.end()
+				w.startAbsent()
+			}
+		}
+		return
+	}
+}
+
+// deleteRecords deletes what was not read, under the eyes of the members or while there are none.
+func (w *world) deleteRecords() {
+	underWay := w.intn(2) == 0
+	members := w.alive()
 	if underWay {
 		// Without a fetch that waits at the broker: it would be answered before the records are gone.
-		for met = w.alive(); len(met) > 1; met = w.alive() {
-			met[0].end()
+		for _, m := range members {
+			m.link.freeze()
 		}
-		met[0].link.freeze()
 		time.Sleep(3 * time.Second)
 	} else {
 		w.endAll()
 	}
 	w.stream.send(w.stream.cl, 0, 0, 0, 0)
-	end := w.cluster.PartitionInfo(topic, 0).HighWatermark
-	to := end - 1
-	if k == recordsDeleted {
-		if err := w.cluster.DeleteRecords(topic, 0, to); err != nil {
-			w.breach("delete records: %v", err)
-		}
-	} else {
-		// This broker cannot lose the end of a log. It looks the same to a consumer if the position is moved instead.
-		to = before
-		before = end + 3
-		w.db.row(pawl.Partition{Topic: topic, TopicID: w.topicID(), Index: 0}).next = before
+	if err := w.cluster.DeleteRecords(topic, 0, w.cluster.PartitionInfo(topic, 0).HighWatermark-1); err != nil {
+		w.breach("delete records: %v", err)
 	}
 	if underWay {
-		met[0].link.thaw()
+		for _, m := range members {
+			m.link.thaw()
+		}
 	} else {
-		met = []*member{w.start(0, false), w.start(1, false)}
+		w.startAbsent()
 	}
-	w.count(k)
-	w.awaitHalt(met)
-	if next, _ := w.db.position(0); next != before {
-		w.breach("%s: the position went from %d to %d by itself", k, before, next)
-	}
+}
 
-	w.mu.Lock()
-	w.wound, w.operated = noWound, true
-	w.mu.Unlock()
+// shorten makes the log shorter than the position. This broker cannot lose the end of a log. It looks the same to a consumer
+// if the position is moved instead.
+func (w *world) shorten() (unread int64) {
 	w.endAll()
-	var reset kadm.Offsets
-	reset.AddOffset(topic, 0, to, -1)
+	unread = w.db.position(0)
+	w.stream.send(w.stream.cl, 0, 0, 0, 0)
+	r := w.db.row(w.partition(0))
+	w.db.mu.Lock()
+	r.next = w.cluster.PartitionInfo(topic, 0).HighWatermark + 3
+	w.db.mu.Unlock()
+	w.startAbsent()
+	return unread
+}
+
+// reset sets the group's offset, as people do with a tool.
+func (w *world) reset() (unread int64) {
+	w.endAll()
+	unread = w.db.position(0)
+	w.stream.send(w.stream.cl, 0, 0, 0, 0)
+	var to kadm.Offsets
+	to.AddOffset(topic, 0, []int64{unread + 2, w.cluster.PartitionInfo(topic, 0).LogStartOffset}[w.intn(2)], -1)
+	if unread == w.cluster.PartitionInfo(topic, 0).LogStartOffset {
+		to[topic][0] = kadm.Offset{Topic: topic, At: unread + 2, LeaderEpoch: -1}
+	}
 	for try := 1; ; try++ { // a fault that was asked for in the storm may still wait for a commit
-		err := kadm.NewClient(w.admin).CommitAllOffsets(context.Background(), group, reset)
+		err := kadm.NewClient(w.admin).CommitAllOffsets(context.Background(), group, to)
 		if err == nil {
 			break
 		}
 		if try == 5 {
 			w.breach("reset the group: %v", err)
-			return
+			break
 		}
 	}
-	w.logf("an operator has reset partition 0 to %d", to)
-	w.start(0, false)
-	w.start(1, false)
-	w.settle()
+	w.startAbsent()
+	return unread
 }
 
-// recreate makes the topic anew under its name, under the eyes of the members or while there are none. They may meet it as
-// an error or as another assignment: it is another log, and read from its beginning.
-func (w *world) recreate() {
+// recreate makes the topic anew under its name, under the eyes of the members or while there are none.
+func (w *world) recreate() (wounded []int32) {
 	// A group of KIP-848 whose static members have all left forgets, in this broker, to hand out the new topic.
 	stopped := w.intn(2) == 0 && w.protocol != serverSideStatic
 	if stopped {
@@ -159,18 +333,20 @@ func (w *world) recreate() {
 	}
 	w.mu.Lock()
 	w.id = w.cluster.TopicInfo(topic).TopicID
-	clear(w.seen)
-	clear(w.signed)
+	clear(w.ledger.last)
+	clear(w.ledger.newest)
 	clear(w.epochs)
 	w.mu.Unlock()
-	w.count(topicRecreated)
 	w.stream.cl.Close()
 	w.stream.cl = w.client() // the old one knows the topic by its id
 	w.stream.produce(w.stream.cl, 40)
 	if stopped {
-		w.start(0, false)
 		w.startAbsent()
 	}
+	for p := range n {
+		wounded = append(wounded, p)
+	}
+	return wounded
 }
 
 // endAll ends every member, and waits until the group knows.
@@ -189,6 +365,8 @@ func (w *world) endAll() {
 // remember reads the log again, and adds it to what was read before: records that were deleted since have been there.
 func (w *world) remember() {
 	now := w.stream.read()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.truth == nil {
 		w.truth = map[place]string{}
 	}
@@ -203,12 +381,15 @@ func (w *world) topicID() pawl.TopicID {
 }
 
 // trim deletes records that are settled, as retention does: nobody has to notice, but for who still reads behind the position.
-func (w *world) trim() {
-	p := int32(w.intn(int(w.stream.partitions())))
-	next, _ := w.db.position(p) // first: what is settled while the log is read stays
+func (w *world) trim(p int32) {
+	next := w.db.position(p) // first: what is settled while the log is read stays
 	w.remember()
 	info := w.cluster.PartitionInfo(topic, p)
-	if info == nil || next <= info.LogStartOffset || next > info.HighWatermark {
+	if info == nil {
+		return
+	}
+	next = min(next, info.HighWatermark-1) // of an empty log this broker would say, once it has another leader, that it was cut off at 0
+	if next <= info.LogStartOffset {
 		return
 	}
 	if err := w.cluster.DeleteRecords(topic, p, next); err != nil {
