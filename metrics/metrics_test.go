@@ -168,11 +168,20 @@ func TestWhatIsToldOfAPartitionEndsWithIt(t *testing.T) {
 	if n := len(b.gather("pawl_consumer_lag_records")); n != 1 {
 		t.Errorf("%d lags, want 1", n)
 	}
-	s.tell(func(in pawl.Intake) { in.Lose([]pawl.Partition{p0}) })
+	// It comes back: what was the matter before is not told again unless it is raised again.
+	s.tell(func(in pawl.Intake) {
+		if _, err := in.Assign(t.Context(), []*pawl.Assignment{{Partition: p1, End: 10, Committed: -1, Flow: still{}}}); err != nil {
+			t.Error(err)
+		}
+	})
+	if c := b.gather("pawl_condition"); len(c) != 1 || len(b.gather("pawl_consumer_lag_records")) != 2 {
+		t.Errorf("conditions: %v", c)
+	}
+	s.tell(func(in pawl.Intake) { in.Lose([]pawl.Partition{p0, p1}) })
 	if n := len(b.gather("pawl_consumer_lag_records")) + len(b.gather("pawl_partition_offset")); n != 0 {
 		t.Errorf("%d series of partitions that are gone", n)
 	}
-	if b.sum("pawl_consumer_state", "state=idle") != 1 || b.sum("pawl_assignments_total", "change=ended") != 2 {
+	if b.sum("pawl_consumer_state", "state=idle") != 1 || b.sum("pawl_assignments_total", "change=ended") != 3 {
 		t.Errorf("states: %v, assignments: %v", b.gather("pawl_consumer_state"), b.gather("pawl_assignments_total"))
 	}
 }
