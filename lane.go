@@ -287,6 +287,9 @@ func (l *lane[Tx]) sort() {
 		var b bundle[Tx]
 		l.decodeTasks(&b, tasks)
 		l.mu.Lock()
+		if l.stopped { // meanwhile: nothing is begun any more, and the streams are gone
+			return
+		}
 		l.sorting = false
 		for _, st := range slices.Backward(b.steps[0]) {
 			l.putFirst(st)
@@ -299,6 +302,9 @@ func (l *lane[Tx]) sort() {
 		var b bundle[Tx]
 		l.decode(&b, cut)
 		l.mu.Lock()
+		if l.stopped {
+			return
+		}
 		l.sorting = false
 		for _, st := range b.steps[0] {
 			l.put(st)
