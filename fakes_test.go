@@ -3,6 +3,7 @@ package pawl
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -81,7 +82,7 @@ func (s *deskStore) stands(state State) bool {
 func (s *deskStore) Orders(context.Context, []int64, time.Time, int) (*Orders, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &Orders{Tasks: append([]Task(nil), s.tasks...)}, nil
+	return &Orders{Tasks: slices.Clone(s.tasks)}, nil
 }
 
 func (s *deskStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error {
@@ -90,21 +91,31 @@ func (s *deskStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 			return err
 		}
 	}
+	for _, d := range w.Decisions {
+		if d.Kept != nil && s.find(d.Kept) < 0 {
+			return ErrNotKept
+		}
+	}
 	if err := s.gateStore.Apply(ctx, o, w); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, d := range w.Decisions {
+		i := s.find(d.Kept)
+		s.mu.Lock()
 		s.applied = append(s.applied, d.Record.Offset)
-		for i := range s.tasks {
-			if d.Kept != nil && s.tasks[i].Kept == *d.Kept {
-				s.tasks = append(s.tasks[:i:i], s.tasks[i+1:]...)
-				break
-			}
+		if i >= 0 {
+			s.tasks = slices.Delete(s.tasks, i, i+1)
 		}
+		s.mu.Unlock()
 	}
 	return nil
+}
+
+// find returns the index of a task, or -1.
+func (s *deskStore) find(k *Kept) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.IndexFunc(s.tasks, func(t Task) bool { return k != nil && t.Kept == *k })
 }
 
 // desk is a runner on a deskStore, in fake time, whose source is the test.

@@ -291,8 +291,8 @@ func (l *lane[Tx]) sort() {
 			return
 		}
 		l.sorting = false
-		for _, st := range slices.Backward(b.steps[0]) {
-			l.putFirst(st)
+		for _, st := range b.steps[0] {
+			l.putKept(st)
 		}
 	}
 	for !l.sorting && len(l.incoming) > 0 && (len(l.free) < l.r.cfg.Workers || l.waiting < l.r.cfg.Workers*l.limit) {
