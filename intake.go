@@ -22,7 +22,13 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 		s := newSeat(r, a)
 		condition, err := s.begin(ctx)
 		if err != nil {
+			s.cancel()
 			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
+		}
+		starts[i] = Halted
+		var epoch int64
+		if condition == nil { // read here: once it has its seat, the lane may be given kept records
+			starts[i], epoch = s.lane.owned.Next, s.lane.owned.Epoch
 		}
 		r.mu.Lock()
 		r.seats[a.Partition] = s
@@ -31,12 +37,10 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 			h(a.Partition)
 		}
 		if condition != nil {
-			starts[i] = Halted
 			s.halt(*condition)
 			continue
 		}
-		starts[i] = s.lane.owned.Next // no record was taken yet, so nobody else has the lane
-		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", s.lane.owned.Epoch, "next", starts[i])
+		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", epoch, "next", starts[i])
 	}
 	return starts, nil
 }
