@@ -1,0 +1,40 @@
+package pawl
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A kept record that took effect moved the position past the same record of the log, where that was being read again for
+// another route and had not taken effect there.
+func TestAKeptRecordMovesNoPosition(t *testing.T) {
+	store := newDeskStore()
+	var nexts []int64
+	store.before = func(_ context.Context, w *Work[int]) error {
+		frontier := w.Frontier
+		w.Frontier = func() int64 {
+			next := frontier()
+			nexts = append(nexts, next)
+			return next
+		}
+		return nil
+	}
+	atDesk(t, store, Config{MaxBatch: 2}, func(r *Runner[int]) {
+		for _, name := range []string{"r", "added"} {
+			Handle(r, Route{Name: name, Topics: []string{"t"}}, Decoder[int64](offsetOf{}),
+				func(context.Context, int, Envelope[int64]) error { time.Sleep(time.Second); return nil })
+		}
+	}, func(d *desk) {
+		p, _ := d.assign("t")
+		store.mu.Lock()
+		store.tasks = []Task{{Act: ActReplay, Kept: Kept{Quarantine: 1, Item: 1}, Record: Record{Partition: p, Offset: 2}}}
+		store.mu.Unlock()
+		d.in.Take(p, recordsOf(p, 0, 4))
+		d.pass(time.Minute)
+		if want := []int64{2, 2, 3, 4}; !slices.Equal(nexts, want) {
+			d.t.Errorf("positions %d, want %d", nexts, want)
+		}
+	})
+}
