@@ -159,10 +159,17 @@ func (l *lane[Tx]) give(tasks []Task) {
 		return
 	}
 	for _, t := range tasks {
-		if id := idOf(&t.Kept); !l.tasked[id] {
-			l.tasked[id] = true
-			l.tasks = append(l.tasks, t)
+		id := idOf(&t.Kept)
+		if l.tasked[id] {
+			continue
 		}
+		l.tasked[id] = true
+		if !slices.Contains(l.routes, t.Route) {
+			l.r.cfg.Logger.Warn("a kept record stays where it is: its route does not read its topic any more", "partition",
+				l.assignment.Partition.String(), "route", l.r.routeNames[t.Route], "offset", t.Record.Offset)
+			continue
+		}
+		l.tasks = append(l.tasks, t)
 	}
 	l.makeReady()
 }

@@ -38,3 +38,25 @@ func TestAKeptRecordMovesNoPosition(t *testing.T) {
 		}
 	})
 }
+
+// A record that was kept for a route that has since been given other topics ended every process that got its partition.
+func TestWhatIsKeptForARouteThatReadsOtherTopicsStays(t *testing.T) {
+	for _, order := range []Order{OrderPartition, OrderStream} {
+		store := newDeskStore()
+		store.tasks = []Task{
+			{Route: 1, Act: ActReplay, Kept: Kept{Hold: 1}, Record: Record{Partition: Partition{Topic: "t"}, Offset: 3}},
+			{Route: 0, Act: ActReplay, Kept: Kept{Hold: 2}, Record: Record{Partition: Partition{Topic: "t"}, Offset: 4}},
+		}
+		atDesk(t, store, Config{}, func(r *Runner[int]) {
+			h := func(context.Context, int, Envelope[int64]) error { return nil }
+			Handle(r, Route{Name: "reads-it", Topics: []string{"t"}, Order: order}, Decoder[int64](offsetOf{}), h)
+			Handle(r, Route{Name: "reads-another", Topics: []string{"u"}}, Decoder[int64](offsetOf{}), h)
+		}, func(d *desk) {
+			d.assign("t")
+			d.pass(time.Minute)
+			if !slices.Equal(store.applied, []int64{4}) || len(store.tasks) != 1 {
+				d.t.Errorf("order %d: %d applied, %d left", order, store.applied, len(store.tasks))
+			}
+		})
+	}
+}
