@@ -420,6 +420,7 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 	case len(b.records) == 0:
 		delete(l.bundles, b)
 		l.release(b.streams)
+		l.readOn() // it may be over without having settled anything: given up
 	case wait > 0:
 		b.timer = time.AfterFunc(wait, func() {
 			l.mu.Lock()
@@ -430,7 +431,7 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 			}
 		})
 		if wait >= longWait && l.order == OrderPartition && !l.paused {
-			l.paused = true // until a batch is settled
+			l.paused = true // until this one is over
 			l.assignment.Flow.Pause()
 		}
 	default:
@@ -540,6 +541,11 @@ func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
 		return
 	}
 	l.bytes -= bytes
+	l.readOn()
+}
+
+// readOn ends a pause, where there is room again. It is called with mu held.
+func (l *lane[Tx]) readOn() {
 	if l.paused && l.bytes < l.r.laneBytes()/2 && l.progress.ahead() <= mostAhead/2 {
 		l.paused = false
 		l.assignment.Flow.Resume()

@@ -60,3 +60,25 @@ func TestWhatIsKeptForARouteThatReadsOtherTopicsStays(t *testing.T) {
 		})
 	}
 }
+
+// A task that had waited long, and was then given up, left its partition paused for ever: nothing was there to be settled.
+func TestAPartitionIsReadOnAfterATaskWasGivenUp(t *testing.T) {
+	store := newDeskStore()
+	store.tasks = []Task{{Act: ActReplay, Kept: Kept{Quarantine: 1, Item: 1}, Record: Record{Partition: Partition{Topic: "t"}, Offset: 3}}}
+	atDesk(t, store, Config{}, func(r *Runner[int]) {
+		Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error { return Later(5 * time.Second) })
+	}, func(d *desk) {
+		_, flow := d.assign("t")
+		d.pass(2 * time.Second)
+		if flow.is(false) {
+			d.t.Fatal("the source is not paused meanwhile")
+		}
+		store.mu.Lock()
+		store.tasks = nil // an operator has canceled the operation
+		store.mu.Unlock()
+		d.pass(time.Minute)
+		if flow.is(true) {
+			d.t.Errorf("the source is still paused: it was asked to %v", flow.asked)
+		}
+	})
+}
