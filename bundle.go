@@ -45,6 +45,7 @@ func (b *bundle[Tx]) head(most int) ([]*step[Tx], int) {
 	if b.failing > 0 {
 		n = min(n, max(b.below(b.failing)/2, 1))
 	}
+	n = b.l.r.budget.most(n, len(b.steps))
 	steps := make([]*step[Tx], 0, n*len(b.steps))
 	for _, of := range b.steps {
 		for _, st := range of[:n] {
