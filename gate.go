@@ -3,6 +3,9 @@ package pawl
 import (
 	"context"
 	"sync"
+	"time"
+
+	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // gate is what every worker passes before it begins something. It is shut for as long as there is a reason.
@@ -74,13 +77,33 @@ func (r *Runner[Tx]) latch(state State, reason, hint string) {
 		Partition: Partition{Index: AllPartitions}, State: state, Reason: reason, Hint: hint, Next: NoStart,
 	})
 	r.work.Go(func() {
-		if r.awaitAnswer(r.workCtx, c, forever) == nil {
+		if r.awaitAnswer(r.workCtx, c, forever) == nil || !r.answered(r.workCtx, c) {
 			return
 		}
-		r.over(c.Partition, state)
 		r.budget.forget()
 		r.gate.lift("latch")
 	})
+}
+
+// answered ends a condition whose answer is about to be carried out. Nothing goes on before: raised again too soon, it would
+// find the same answer. false: ctx ended.
+func (r *Runner[Tx]) answered(ctx context.Context, c Condition) bool {
+	for n := 1; ; n++ {
+		err := r.opened().Clear(ctx, c.Partition, c.State)
+		if err == nil {
+			break
+		}
+		r.cfg.Logger.Warn("condition not ended in the store: tried again", "partition", c.Partition.String(), "state", c.State, "error", err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(retry.Delay(n)):
+		}
+	}
+	if h := r.cfg.Hooks.Cleared; h != nil {
+		h(c.Partition, c.State)
+	}
+	return true
 }
 
 // unlatched looks, at the start, for a latch of an earlier process that only a person ends, and for a pause.

@@ -38,3 +38,28 @@ func TestGoingOnBeginsTheBudgetAnew(t *testing.T) {
 		})
 	}
 }
+
+// An answer was found again by the next latch, as long as the condition it was given to had not been ended in the store: one
+// answer was carried out many times.
+func TestAnAnswerIsCarriedOutOnce(t *testing.T) {
+	store := newDeskStore()
+	store.slow = 100 * time.Millisecond
+	var tries atomic.Int64
+	atDesk(t, store, Config{}, func(r *Runner[int]) {
+		Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error {
+			tries.Add(1)
+			return Classed(Misconfigured, errors.New("no such table"))
+		})
+	}, func(d *desk) {
+		p, _ := d.assign("t")
+		d.in.Take(p, recordsOf(p, 0, 1))
+		d.pass(time.Minute)
+		if tries.Load() != 1 || !store.answer(StateLatched) {
+			d.t.Fatalf("%d tries, and no latch", tries.Load())
+		}
+		d.pass(time.Minute)
+		if tries.Load() != 2 || !store.stands(StateLatched) {
+			d.t.Errorf("%d tries after one answer; latched: %v", tries.Load()-1, store.stands(StateLatched))
+		}
+	})
+}
