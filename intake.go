@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
-	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // intake is the Runner as its Source sees it.
@@ -100,26 +99,6 @@ func (r *Runner[Tx]) over(p Partition, state State) {
 	}
 	r.note(p, state, func(ctx context.Context) error { return r.opened().Clear(ctx, p, state) })
 }
-
-// note writes to the store beside the path of records, and tries again a few times: who calls must not wait.
-func (r *Runner[Tx]) note(p Partition, state State, write func(ctx context.Context) error) {
-	r.work.Go(func() {
-		for n := 1; n <= noteTries; n++ {
-			err := write(r.workCtx)
-			if err == nil || r.workCtx.Err() != nil {
-				return
-			}
-			r.cfg.Logger.Warn("condition not noted in the store", "partition", p.String(), "state", state, "error", err)
-			select {
-			case <-r.workCtx.Done():
-				return
-			case <-time.After(retry.Delay(n)):
-			}
-		}
-	})
-}
-
-const noteTries = 8
 
 // reach joins the context of a callback of the source with the runner's own, so that injected faults and the end of the
 // runner reach it too.
