@@ -23,8 +23,9 @@ type spending struct {
 	Budget
 	now func() time.Time
 
-	mu     sync.Mutex
-	slices [slicesOfWindow]slice
+	mu      sync.Mutex
+	slices  [slicesOfWindow]slice
+	granted bool // an operator has decided to go on, and nothing was set aside since
 }
 
 const slicesOfWindow = 10
@@ -48,6 +49,8 @@ func (s *spending) spend(decided, quarantined int) string {
 			}
 		}
 		switch {
+		case s.granted: // were it refused again, going on would never help
+			s.granted = false
 		case sumRefused > s.Records:
 			return fmt.Sprintf("%d records were to be quarantined within %s: the budget is %d", sumRefused, s.Window, s.Records)
 		case sumDecided >= BudgetFrom && float64(sumRefused) > s.Share*float64(sumDecided):
@@ -67,5 +70,15 @@ func (s *spending) spend(decided, quarantined int) string {
 func (s *spending) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.slices = [slicesOfWindow]slice{}
+	s.slices, s.granted = [slicesOfWindow]slice{}, true
+}
+
+// most bounds the records of a batch, which each have so many decisions: what is granted is not more than a budget.
+func (s *spending) most(n, decisions int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.granted {
+		return n
+	}
+	return min(n, max(min(s.Records, BudgetFrom/2)/decisions, 1))
 }

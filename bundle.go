@@ -45,6 +45,7 @@ func (b *bundle[Tx]) head(most int) ([]*step[Tx], int) {
 	if b.failing > 0 {
 		n = min(n, max(b.below(b.failing)/2, 1))
 	}
+	n = b.l.r.budget.most(n, len(b.steps))
 	steps := make([]*step[Tx], 0, n*len(b.steps))
 	for _, of := range b.steps {
 		for _, st := range of[:n] {
@@ -110,9 +111,11 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		st.Prior = nil
 		decisions[i] = &st.Decision
 	}
-	offsets := make([]int64, n)
+	offsets := make([]int64, 0, n)
 	for i, rec := range b.records[:n] {
-		offsets[i] = rec.Offset
+		if b.at(i)[0].Kept == nil { // what is kept moves no position: where it came from is being read again, others may not have it
+			offsets = append(offsets, rec.Offset)
+		}
 	}
 	began := time.Now()
 	// However slow its handlers are, a transaction does not stay open without bound; the next one is smaller.

@@ -77,13 +77,33 @@ func (r *Runner[Tx]) latch(state State, reason, hint string) {
 		Partition: Partition{Index: AllPartitions}, State: state, Reason: reason, Hint: hint, Next: NoStart,
 	})
 	r.work.Go(func() {
-		if r.awaitAnswer(r.workCtx, c, forever) == nil {
+		if r.awaitAnswer(r.workCtx, c, forever) == nil || !r.answered(r.workCtx, c) {
 			return
 		}
-		r.over(c.Partition, state)
 		r.budget.forget()
 		r.gate.lift("latch")
 	})
+}
+
+// answered ends a condition whose answer is about to be carried out. Nothing goes on before: raised again too soon, it would
+// find the same answer. false: ctx ended.
+func (r *Runner[Tx]) answered(ctx context.Context, c Condition) bool {
+	for n := 1; ; n++ {
+		err := r.opened().Clear(ctx, c.Partition, c.State)
+		if err == nil {
+			break
+		}
+		r.cfg.Logger.Warn("condition not ended in the store: tried again", "partition", c.Partition.String(), "state", c.State, "error", err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(retry.Delay(n)):
+		}
+	}
+	if h := r.cfg.Hooks.Cleared; h != nil {
+		h(c.Partition, c.State)
+	}
+	return true
 }
 
 // unlatched looks, at the start, for what an earlier process or an operator has left, and waits for a store that does not

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
-	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // intake is the Runner as its Source sees it.
@@ -22,7 +21,13 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 		s := newSeat(r, a)
 		condition, err := s.begin(ctx)
 		if err != nil {
+			s.cancel()
 			return nil, fmt.Errorf("acquire %s: %w", a.Partition, err)
+		}
+		starts[i] = Halted
+		var epoch int64
+		if condition == nil { // read here: once it has its seat, the lane may be given kept records
+			starts[i], epoch = s.lane.owned.Next, s.lane.owned.Epoch
 		}
 		r.mu.Lock()
 		r.seats[a.Partition] = s
@@ -31,12 +36,10 @@ func (in *intake[Tx]) Assign(ctx context.Context, as []*Assignment) ([]int64, er
 			h(a.Partition)
 		}
 		if condition != nil {
-			starts[i] = Halted
 			s.halt(*condition)
 			continue
 		}
-		starts[i] = s.lane.owned.Next // no record was taken yet, so nobody else has the lane
-		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", s.lane.owned.Epoch, "next", starts[i])
+		r.cfg.Logger.Info("partition assigned", "partition", a.Partition.String(), "epoch", epoch, "next", starts[i])
 	}
 	return starts, nil
 }
@@ -96,26 +99,6 @@ func (r *Runner[Tx]) over(p Partition, state State) {
 	}
 	r.note(p, state, func(ctx context.Context) error { return r.opened().Clear(ctx, p, state) })
 }
-
-// note writes to the store beside the path of records, and tries again a few times: who calls must not wait.
-func (r *Runner[Tx]) note(p Partition, state State, write func(ctx context.Context) error) {
-	r.work.Go(func() {
-		for n := 1; n <= noteTries; n++ {
-			err := write(r.workCtx)
-			if err == nil || r.workCtx.Err() != nil {
-				return
-			}
-			r.cfg.Logger.Warn("condition not noted in the store", "partition", p.String(), "state", state, "error", err)
-			select {
-			case <-r.workCtx.Done():
-				return
-			case <-time.After(retry.Delay(n)):
-			}
-		}
-	})
-}
-
-const noteTries = 8
 
 // reach joins the context of a callback of the source with the runner's own, so that injected faults and the end of the
 // runner reach it too.

@@ -160,10 +160,17 @@ func (l *lane[Tx]) give(tasks []Task) {
 		return
 	}
 	for _, t := range tasks {
-		if id := idOf(&t.Kept); !l.tasked[id] {
-			l.tasked[id] = true
-			l.tasks = append(l.tasks, t)
+		id := idOf(&t.Kept)
+		if l.tasked[id] {
+			continue
 		}
+		l.tasked[id] = true
+		if !slices.Contains(l.routes, t.Route) {
+			l.r.cfg.Logger.Warn("a kept record stays where it is: its route does not read its topic any more", "partition",
+				l.assignment.Partition.String(), "route", l.r.routeNames[t.Route], "offset", t.Record.Offset)
+			continue
+		}
+		l.tasks = append(l.tasks, t)
 	}
 	l.makeReady()
 }
@@ -288,12 +295,12 @@ func (l *lane[Tx]) sort() {
 		var b bundle[Tx]
 		l.decodeTasks(&b, tasks)
 		l.mu.Lock()
-		l.sorting = false
-		if l.stopped {
+		if l.stopped { // meanwhile: nothing is begun any more, and the streams are gone
 			return
 		}
-		for _, st := range slices.Backward(b.steps[0]) {
-			l.putFirst(st)
+		l.sorting = false
+		for _, st := range b.steps[0] {
+			l.putKept(st)
 		}
 		for b := range l.bundles {
 			if b.timer != nil && l.pull(b) && b.timer.Stop() {
@@ -309,10 +316,10 @@ func (l *lane[Tx]) sort() {
 		var b bundle[Tx]
 		l.decode(&b, cut)
 		l.mu.Lock()
-		l.sorting = false
 		if l.stopped {
 			return
 		}
+		l.sorting = false
 		for _, st := range b.steps[0] {
 			l.put(st)
 		}
@@ -443,6 +450,7 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 	case len(b.records) == 0:
 		delete(l.bundles, b)
 		l.release(b.streams)
+		l.readOn() // it may be over without having settled anything: given up
 	case wait > 0 && l.order == OrderStream && l.pull(b):
 		l.again = append(l.again, b)
 	case wait > 0:
@@ -455,7 +463,7 @@ func (l *lane[Tx]) turned(b *bundle[Tx], wait time.Duration, err error) {
 			}
 		})
 		if wait >= longWait && l.order == OrderPartition && !l.paused {
-			l.paused = true // until a batch is settled
+			l.paused = true // until this one is over
 			l.assignment.Flow.Pause()
 		}
 	default:
@@ -565,6 +573,11 @@ func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
 		return
 	}
 	l.bytes -= bytes
+	l.readOn()
+}
+
+// readOn ends a pause, where there is room again. It is called with mu held.
+func (l *lane[Tx]) readOn() {
 	if l.paused && l.bytes < l.r.laneBytes()/2 && l.progress.ahead() <= mostAhead/2 {
 		l.paused = false
 		l.assignment.Flow.Resume()

@@ -30,6 +30,7 @@ type Runner[Tx any] struct {
 	down      breakers
 	wanted    chan struct{} // there may be orders in the store
 	tried     attempts
+	notes     notes
 	holdsFull atomic.Bool
 	workCtx   context.Context // ends when work in flight must be abandoned: later than Run's own
 	stop      context.CancelCauseFunc

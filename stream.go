@@ -39,13 +39,15 @@ func (s *sorter[Tx]) put(st *step[Tx]) {
 	}
 }
 
-// putFirst adds a step to the head of its stream.
-func (s *sorter[Tx]) putFirst(st *step[Tx]) {
+// putKept adds a kept record to its stream: before what is new, and behind the kept ones that are older.
+func (s *sorter[Tx]) putKept(st *step[Tx]) {
 	s.put(st)
-	if fifo := st.stream; len(fifo.steps) > 1 {
-		copy(fifo.steps[1:], fifo.steps)
-		fifo.steps[0] = st
+	steps := st.stream.steps
+	i := len(steps) - 1
+	for ; i > 0 && (steps[i-1].Kept == nil || steps[i-1].Record.Offset > st.Record.Offset); i-- {
+		steps[i] = steps[i-1]
 	}
+	steps[i] = st
 }
 
 // take gives out records of streams that are free, the longest waiting first: at most n, of at most so many streams.
