@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -55,7 +56,7 @@ func (r *Runner[Tx]) takeOrders(ctx context.Context) error {
 	r.heed(orders.Paused)
 	byLane := map[*lane[Tx]][]Task{}
 	for _, t := range orders.Tasks {
-		if l := lanes[t.Row]; l != nil {
+		if l := lanes[t.Row]; l != nil && slices.Contains(l.routes, t.Route) { // a route may have left the topic
 			byLane[l] = append(byLane[l], t)
 		}
 	}
