@@ -350,14 +350,19 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 			st.Route, st.Record, st.Mode, st.Kept = route, &t.Record, Live, &t.Kept
 			st.Sequenced = l.r.routes[route].Quarantine == QuarantineStream
 			err := sec.decode(st.Record, &st.Decision)
+			key := st.Identity.Key
+			other := t.Kept.Key != "" && t.Kept.Key != key
+			if other { // whatever it was edited to, what is decided is its own key
+				st.Identity, st.KeyID, st.Fingerprint = Identity{Key: t.Kept.Key}, NewKeyID(t.Kept.Key), t.Kept.Original
+			}
 			switch {
 			case t.Act == ActSkip:
 				st.Outcome, st.Reason, st.fixed = Skipped, clip("by "+t.By+": "+t.Why), true
 			case err != nil:
 				st.setAside(CausePoison, err)
 				st.fixed = true
-			case t.Kept.Key != "" && t.Kept.Key != st.Identity.Key:
-				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", st.Identity.Key, t.Kept.Key))
+			case other:
+				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", key, t.Kept.Key))
 				st.fixed = true
 			}
 			b.steps[i][j] = st
