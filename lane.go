@@ -41,6 +41,7 @@ type lane[Tx any] struct {
 	again    []*bundle[Tx]   // to be tried now
 	tasks    []Task          // kept records whose turn it is
 	tasked   map[keptID]bool // those, and the ones that are being tried
+	drops    int             // how often kept records were dropped
 	wary     int             // records still to be tried one at a time, because owners before us have died
 	sorter[Tx]
 
@@ -282,14 +283,21 @@ func (l *lane[Tx]) cutTasks(n int) []Task {
 func (l *lane[Tx]) sort() {
 	if !l.sorting && len(l.tasks) > 0 {
 		l.sorting = true
-		tasks := l.cutTasks(l.limit)
+		tasks, drops := l.cutTasks(l.limit), l.drops
 		l.mu.Unlock()
 		var b bundle[Tx]
 		l.decodeTasks(&b, tasks)
 		l.mu.Lock()
+		if l.stopped {
+			return
+		}
 		l.sorting = false
-		for _, st := range slices.Backward(b.steps[0]) {
-			l.putFirst(st)
+		if l.drops != drops { // one before them may have been dropped meanwhile
+			l.forget(tasks)
+			return
+		}
+		for _, st := range b.steps[0] {
+			l.putKept(st)
 		}
 	}
 	for !l.sorting && len(l.incoming) > 0 && (len(l.free) < l.r.cfg.Workers || l.waiting < l.r.cfg.Workers*l.limit) {
@@ -299,6 +307,9 @@ func (l *lane[Tx]) sort() {
 		var b bundle[Tx]
 		l.decode(&b, cut)
 		l.mu.Lock()
+		if l.stopped {
+			return
+		}
 		l.sorting = false
 		for _, st := range b.steps[0] {
 			l.put(st)
@@ -499,6 +510,26 @@ func (l *lane[Tx]) dropped(kept []Kept) {
 		delete(l.tasked, idOf(&k))
 	}
 	l.r.askOrders() // there may be more behind them
+}
+
+// forget has tasks given again with the next orders. It is called with mu held.
+func (l *lane[Tx]) forget(tasks []Task) {
+	for i := range tasks {
+		delete(l.tasked, idOf(&tasks[i].Kept))
+	}
+}
+
+// dropWaiting forgets every kept record that waits: behind one that was dropped, another of its stream would be tried before
+// it.
+func (l *lane[Tx]) dropWaiting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drops++
+	l.forget(l.tasks)
+	l.tasks = nil
+	for _, st := range l.dropKept() {
+		delete(l.tasked, idOf(st.Kept))
+	}
 }
 
 // settled follows a commit of n records: memory, and the size of the next batch.

@@ -39,13 +39,33 @@ func (s *sorter[Tx]) put(st *step[Tx]) {
 	}
 }
 
-// putFirst adds a step to the head of its stream.
-func (s *sorter[Tx]) putFirst(st *step[Tx]) {
+// putKept adds the step of a kept record to its stream: before what is new, and behind kept records that came before it.
+func (s *sorter[Tx]) putKept(st *step[Tx]) {
 	s.put(st)
-	if fifo := st.stream; len(fifo.steps) > 1 {
-		copy(fifo.steps[1:], fifo.steps)
-		fifo.steps[0] = st
+	steps := st.stream.steps
+	i := slices.IndexFunc(steps, func(other *step[Tx]) bool { return other.Record.Offset > st.Record.Offset })
+	if i >= 0 {
+		copy(steps[i+1:], steps[i:])
+		steps[i] = st
 	}
+}
+
+// dropKept takes the steps of kept records out of the streams that they wait in.
+func (s *sorter[Tx]) dropKept() (dropped []*step[Tx]) {
+	for name, fifo := range s.streams {
+		fifo.steps = slices.DeleteFunc(fifo.steps, func(st *step[Tx]) bool {
+			if st.Kept != nil {
+				dropped = append(dropped, st)
+			}
+			return st.Kept != nil
+		})
+		if len(fifo.steps) == 0 && !fifo.busy {
+			delete(s.streams, name)
+		}
+	}
+	s.free = slices.DeleteFunc(s.free, func(fifo *stream[Tx]) bool { return len(fifo.steps) == 0 })
+	s.waiting -= len(dropped)
+	return dropped
 }
 
 // take gives out records of streams that are free, the longest waiting first: at most n, of at most so many streams.
