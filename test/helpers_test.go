@@ -43,3 +43,6 @@ func running(t testing.TB, f func(context.Context) error) (stop func() error) {
 	})
 	return stop
 }
+
+// storyTime is when the records of scripted logs were written.
+var storyTime = time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
