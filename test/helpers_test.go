@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(deadlyVariable); spec != "" {
 		os.Exit(runDeadly(spec))
 	}
+	if spec := os.Getenv(shareVariable); spec != "" {
+		os.Exit(runShare(spec))
+	}
 	goleak.VerifyTestMain(m)
 }
 
