@@ -18,7 +18,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	if err != nil {
 		return s.own("intern names", err)
 	}
-	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, o.Seq)
+	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, s.applied.Add(1)) // not o.Seq: another batch may be committing
 	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard))
 	if err != nil {
 		return s.own("begin", err)

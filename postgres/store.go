@@ -38,6 +38,7 @@ type bound[Tx any] struct {
 	code     int32
 	begin    string      // with the timeouts filled in
 	blocked  atomic.Bool // what to ask first about streams: see look
+	applied  atomic.Int64
 }
 
 // New returns a store for handlers on pgx. The pool stays the caller's.
