@@ -274,6 +274,7 @@ func (b *bundle[Tx]) dropKept() {
 		}
 	}
 	b.until, b.failing = 0, 0
+	b.l.dropWaiting()
 	b.l.dropped(kept)
 }
 

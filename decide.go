@@ -257,12 +257,13 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	return d.blockBehind(steps)
 }
 
-// blockBehind follows a batch handler: where it rejected a record whose stream is to be blocked, what comes after it in the
-// stream must not have been applied. It is left to the next batch, which finds the stream blocked.
+// blockBehind follows a batch handler: where it rejected a record whose stream is to be blocked, nothing that comes after it
+// in the stream must have been decided with it. It is left to the next batch, which finds the stream blocked.
 func (d *decider[Tx]) blockBehind(steps []*step[Tx]) error {
 	clear(d.blocked)
 	for _, st := range steps {
-		if st.Outcome == Applied && d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
+		here := !st.fixed && st.Prior == nil && st.Outcome != Held
+		if here && d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
 			return &splitError{st.Record.Offset}
 		}
 		d.block(st)

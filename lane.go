@@ -42,6 +42,7 @@ type lane[Tx any] struct {
 	again    []*bundle[Tx]   // to be tried now
 	tasks    []Task          // kept records whose turn it is
 	tasked   map[keptID]bool // those, and the ones that are being tried
+	drops    int             // how often kept records were dropped
 	wary     int             // records still to be tried one at a time, because owners before us have died
 	sorter[Tx]
 
@@ -290,7 +291,7 @@ func (l *lane[Tx]) cutTasks(n int) []Task {
 func (l *lane[Tx]) sort() {
 	if !l.sorting && len(l.tasks) > 0 {
 		l.sorting = true
-		tasks := l.cutTasks(l.limit)
+		tasks, drops := l.cutTasks(l.limit), l.drops
 		l.mu.Unlock()
 		var b bundle[Tx]
 		l.decodeTasks(&b, tasks)
@@ -299,6 +300,10 @@ func (l *lane[Tx]) sort() {
 			return
 		}
 		l.sorting = false
+		if l.drops != drops { // one before them may have been dropped meanwhile
+			l.forget(tasks)
+			return
+		}
 		for _, st := range b.steps[0] {
 			l.putKept(st)
 		}
@@ -370,14 +375,19 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 			st.Route, st.Record, st.Mode, st.Kept = route, &t.Record, Live, &t.Kept
 			st.Sequenced = l.r.routes[route].Quarantine == QuarantineStream
 			err := sec.decode(st.Record, &st.Decision)
+			key := st.Identity.Key
+			other := t.Kept.Key != "" && t.Kept.Key != key
+			if other { // whatever it was edited to, what is decided is its own key
+				st.Identity, st.KeyID, st.Fingerprint = Identity{Key: t.Kept.Key}, NewKeyID(t.Kept.Key), t.Kept.Original
+			}
 			switch {
 			case t.Act == ActSkip:
 				st.Outcome, st.Reason, st.fixed = Skipped, clip("by "+t.By+": "+t.Why), true
 			case err != nil:
 				st.setAside(CausePoison, err)
 				st.fixed = true
-			case t.Kept.Key != "" && t.Kept.Key != st.Identity.Key:
-				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", st.Identity.Key, t.Kept.Key))
+			case other:
+				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", key, t.Kept.Key))
 				st.fixed = true
 			}
 			b.steps[i][j] = st
@@ -540,6 +550,26 @@ func (l *lane[Tx]) dropped(kept []Kept) {
 		delete(l.tasked, idOf(&k))
 	}
 	l.r.askOrders() // there may be more behind them
+}
+
+// forget has tasks given again with the next orders. It is called with mu held.
+func (l *lane[Tx]) forget(tasks []Task) {
+	for i := range tasks {
+		delete(l.tasked, idOf(&tasks[i].Kept))
+	}
+}
+
+// dropWaiting forgets every kept record that waits: behind one that was dropped, another of its stream would be tried before
+// it.
+func (l *lane[Tx]) dropWaiting() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drops++
+	l.forget(l.tasks)
+	l.tasks = nil
+	for _, st := range l.dropKept() {
+		delete(l.tasked, idOf(st.Kept))
+	}
 }
 
 // settled follows a commit of n records: memory, and the size of the next batch.

@@ -50,6 +50,24 @@ func (s *sorter[Tx]) putKept(st *step[Tx]) {
 	steps[i] = st
 }
 
+// dropKept takes the steps of kept records out of the streams that they wait in.
+func (s *sorter[Tx]) dropKept() (dropped []*step[Tx]) {
+	for name, fifo := range s.streams {
+		fifo.steps = slices.DeleteFunc(fifo.steps, func(st *step[Tx]) bool {
+			if st.Kept != nil {
+				dropped = append(dropped, st)
+			}
+			return st.Kept != nil
+		})
+		if len(fifo.steps) == 0 && !fifo.busy {
+			delete(s.streams, name)
+		}
+	}
+	s.free = slices.DeleteFunc(s.free, func(fifo *stream[Tx]) bool { return len(fifo.steps) == 0 })
+	s.waiting -= len(dropped)
+	return dropped
+}
+
 // take gives out records of streams that are free, the longest waiting first: at most n, of at most so many streams.
 func (s *sorter[Tx]) take(n, most int) (streams []*stream[Tx], steps []*step[Tx]) {
 	for _, fifo := range s.free[:min(most, len(s.free))] {

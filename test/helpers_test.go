@@ -14,6 +14,9 @@ func TestMain(m *testing.M) {
 	if spec := os.Getenv(deadlyVariable); spec != "" {
 		os.Exit(runDeadly(spec))
 	}
+	if spec := os.Getenv(shareVariable); spec != "" {
+		os.Exit(runShare(spec))
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -43,3 +46,6 @@ func running(t testing.TB, f func(context.Context) error) (stop func() error) {
 	})
 	return stop
 }
+
+// storyTime is when the records of scripted logs were written.
+var storyTime = time.Date(2026, 7, 1, 10, 0, 0, 0, time.UTC)
