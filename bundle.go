@@ -28,6 +28,7 @@ type bundle[Tx any] struct {
 	until    int64 // the next try must end before this offset; 0: no such bound
 	failing  int64 // below this offset is a record that fails its batch; 0: none is known
 	failures int   // in a row
+	kept     bool  // it is of kept records
 	hopeful  bool  // it waits for a dependency
 	timer    *time.Timer
 }

@@ -136,8 +136,8 @@ func (l *lane[Tx]) makeReady() {
 func (l *lane[Tx]) hasWork() bool {
 	fresh := len(l.incoming) > 0 || len(l.tasks) > 0
 	switch {
-	case l.order == OrderPartition: // kept records go before what waits: they are older
-		return l.workers == 0 && (len(l.again) > 0 || len(l.tasks) > 0 || len(l.bundles) == 0 && fresh)
+	case l.order == OrderPartition:
+		return l.workers == 0 && (len(l.again) > 0 || l.tasksFirst() || len(l.bundles) == 0 && fresh)
 	case len(l.again) > 0:
 		return true
 	case l.wary > 0 && len(l.bundles) > 0:
@@ -146,6 +146,17 @@ func (l *lane[Tx]) hasWork() bool {
 		return len(l.free) > 0 || fresh && !l.sorting
 	}
 	return fresh
+}
+
+// tasksFirst reports whether kept records go before what waits, where the order is that of the partition: they are older than
+// any new record, and may be what it waits for. But they do not overtake each other. It is called with mu held.
+func (l *lane[Tx]) tasksFirst() bool {
+	for b := range l.bundles {
+		if b.kept {
+			return false
+		}
+	}
+	return len(l.tasks) > 0
 }
 
 // keptID tells one task of a kept record from another.
@@ -203,7 +214,7 @@ var errGoexit = errors.New("a handler ended its goroutine (runtime.Goexit)")
 
 // next returns a bundle to try. It is called with mu held, and decodes without it. nil: another worker was faster.
 func (l *lane[Tx]) next() *bundle[Tx] {
-	if len(l.again) > 0 && (len(l.tasks) == 0 || l.order != OrderPartition) {
+	if len(l.again) > 0 && (l.order != OrderPartition || !l.tasksFirst()) {
 		b := l.again[0]
 		l.again = slices.Delete(l.again, 0, 1)
 		return b
@@ -220,6 +231,7 @@ func (l *lane[Tx]) next() *bundle[Tx] {
 			l.mu.Lock()
 		}
 	} else if len(l.tasks) > 0 {
+		b.kept = true
 		tasks := l.cutTasks(l.most())
 		l.mu.Unlock()
 		l.decodeTasks(b, tasks)
