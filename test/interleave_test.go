@@ -453,14 +453,16 @@ func (c *interleaving[Tx]) operate() {
 			c.book.repaired[f.now.ID] = true
 		}
 	}
-	if o := c.someOperation(pawl.OperationPaused, pawl.OperationCanary); o != nil {
-		o.passed = o.passed || o.state == pawl.OperationCanary
-		c.set(o, rapid.SampledFrom([]pawl.OperationState{pawl.OperationRunning, pawl.OperationRunning, pawl.OperationCanceled}).Draw(rt, "to"))
-	}
-	for range rapid.IntRange(0, 2).Draw(rt, "operations") {
-		c.start(rapid.SampledFrom([]pawl.OperationKind{
+	waiting := c.someOperation(pawl.OperationPaused, pawl.OperationCanary)
+	known := c.free()
+	for i := range rapid.IntRange(0, 2).Draw(rt, "operations") {
+		c.start(known, i > 0, rapid.SampledFrom([]pawl.OperationKind{
 			pawl.OperationReplay, pawl.OperationReplay, pawl.OperationSkip, pawl.OperationEdit, pawl.OperationEdit, pawl.OperationArchive,
 		}).Draw(rt, "operation"))
+	}
+	if waiting != nil {
+		waiting.passed = waiting.passed || waiting.state == pawl.OperationCanary
+		c.set(waiting, rapid.SampledFrom([]pawl.OperationState{pawl.OperationRunning, pawl.OperationRunning, pawl.OperationCanceled}).Draw(rt, "to"))
 	}
 }
 
@@ -478,9 +480,11 @@ func (c *interleaving[Tx]) free() (free []*fate) {
 	return free
 }
 
-func (c *interleaving[Tx]) start(kind pawl.OperationKind) {
+// start asks for an operation on some of what was open when it was last calm. Once another was started since, more may be open
+// by now than the model knows of: then it is asked for by id.
+func (c *interleaving[Tx]) start(known []*fate, moving bool, kind pawl.OperationKind) {
 	rt := c.rt
-	matches := c.free()
+	matches := slices.DeleteFunc(c.free(), func(f *fate) bool { return !slices.Contains(known, f) })
 	if len(matches) == 0 {
 		return
 	}
@@ -493,6 +497,11 @@ func (c *interleaving[Tx]) start(kind pawl.OperationKind) {
 		r.Limit = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "limit")
 		r.Canary = rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(rt, "canary")
 		r.Rate = rapid.SampledFrom([]float64{0, 0, 20}).Draw(rt, "rate")
+	}
+	if moving && by != "id" {
+		for _, f := range matches {
+			r.Filter.IDs = append(r.Filter.IDs, c.quarantineID(f))
+		}
 	}
 	switch by {
 	case "id":

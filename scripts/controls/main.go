@@ -74,6 +74,30 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
     update pawl_stream`, "./postgres", "TestConformancePgx/kept"},
 	{"what is kept is settled once (SQLite)", "sqlite/keep.go", `if n, err := result.RowsAffected(); err != nil || n != 1 {`, `if n, err := result.RowsAffected(); err != nil || n > 1 {`, "./sqlite", "TestStore/kept"},
 	{"a stream passes to the next blocker", "postgres/migration/003_keep.sql", `and status = 1 and blocks)`, `and status = 0 and blocks)`, "./postgres", "TestConformancePgx/kept"},
+	{"released records keep their order in their stream", "stream.go", `return other.Record.Offset > st.Record.Offset`, `return true`, "./test", "TestReleasedRecordsKeepTheirOrderWhateverTheBatch"},
+	{"what waits behind a dropped task is dropped", "bundle.go", `	b.l.dropWaiting()
+`, ``, "./test", "TestWhatIsDroppedIsNotOvertaken"},
+	{"a task that is refused is dropped", "bundle.go", `	case errors.Is(err, ErrNotKept):
+		b.dropKept()
+		return 0, nil
+
+`, ``, "./test", "TestWhatIsDroppedIsNotOvertaken"},
+	{"nothing is decided behind a record that a batch rejects", "decide.go", `here := !st.fixed && st.Prior == nil && st.Outcome != Held`, `here := st.Outcome == Applied`, "./test", "TestABatchDecidesNothingBehindARejectedRecord"},
+	{"nothing is applied behind a record that a batch rejects", "decide.go", `return d.blockBehind(steps)`, `return nil`, "./test", "TestAnyInterleaving.*/sqlite,_order_0,_batched_true"},
+	{"what is behind a blocked stream waits", "decide.go", `	st.Outcome, st.Reason = Held, "its stream is blocked"
+	return true`, `	return false`, "./test", "TestAnyInterleaving.*/sqlite,_order_0,_batched_false"},
+	{"tasks are in the order of their partitions", "kept.go", `cmp.Compare(a.Record.Offset, b.Record.Offset)`, `cmp.Compare(b.Record.Offset, a.Record.Offset)`, "./test", "TestABlockedStreamIsHeldAndReleasedInOrder/sqlite"},
+	{"an edit does not make a record another's", "lane.go", `			if other { // whatever`, `			if false { // whatever`, "./test", "TestAnEditDoesNotMakeARecordAnothers"},
+	{"a route that left a topic has no tasks there", "orders.go", `l != nil && slices.Contains(l.routes, t.Route) {`, `l != nil && slices.Contains([]int{t.Route}, t.Route) {`, "./test", "TestWhatIsKeptForARouteThatLeftItsTopicWaits"},
+	{"a lane that was stopped sorts nothing", "lane.go", `		l.decode(&b, cut)
+		l.mu.Lock()
+		if l.stopped {`, `		l.decode(&b, cut)
+		l.mu.Lock()
+		if false {`, "./test", "TestAPartitionMayBeLostWhileItsRecordsAreDecoded"},
+	{"an operation stops after its canary", "postgres/migration/003_keep.sql", `when done + 1 = canary then 'canary' else state end`, `else state end`, "./test", "TestAStormOfPoisonIsClearedInBulk"},
+	{"a pause is of one consumer", "postgres/sql/orders.sql", `from pawl_pause
+where consumer_id = $1::integer`, `from pawl_pause
+where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersOnOneDatabaseDoNotMeet"},
 	{"a set-aside record keeps its bytes", "postgres/columns.go", `w.recordKey[i], w.value[i] = d.Record.Key, d.Record.Value`, `w.recordKey[i] = d.Record.Key`, "./postgres", "TestConformancePgx/quarantine"},
 	{"a handler cannot commit by text", "postgres/link_sql.go", `if got.String != guard {`, `if false {`, "./postgres", "TestConformanceDatabaseSQL/session"},
 	{"a restart reads from the store's position", "seat.go", `s.assignment.Flow.Rewind(next, func() {`, `s.assignment.Flow.Rewind(next+1, func() {`, ".", "TestAFencedOwner|TestAStoreThatWentBack"},
@@ -239,6 +263,9 @@ func (c control) try(tree string) (string, error) {
 	}
 	if strings.Contains(string(out), "panic: test timed out") {
 		return c.run + " (timed out)", nil
+	}
+	if strings.Contains(string(out), "panic: ") { // of a goroutine that is not the test's
+		return c.run + " (panicked)", nil
 	}
 	return "", fmt.Errorf("the test failed without saying which:\n%s", out)
 }
