@@ -152,21 +152,22 @@ func happenings() pawl.Decoder[happening] {
 type interleaving[Tx any] struct {
 	*caseTB
 	*opened[Tx]
-	exec    execTx[Tx]
-	order   pawl.Order
-	batched bool
-	workers int
-	batch   int
-	crashes bool
-	script  *script
-	group   *group
-	book    *book
-	lives   [2]*life
-	unclean int // ends of owners that were not in good order: three in a row would have the engine suspect a record
-	serial  int
-	paused  bool
-	ops     []*modelOperation
-	admin   pawl.Admin
+	exec     execTx[Tx]
+	order    pawl.Order
+	batched  bool
+	workers  int
+	batch    int
+	crashes  bool
+	script   *script
+	group    *group
+	book     *book
+	lives    [2]*life
+	unclean  int // ends of owners that were not in good order: three in a row would have the engine suspect a record
+	serial   int
+	paused   bool
+	ops      []*modelOperation
+	admin    pawl.Admin
+	archived map[*fate]bool // since it was last calm
 }
 
 // modelOperation is an operation in the model.
@@ -454,6 +455,7 @@ func (c *interleaving[Tx]) operate() {
 		}
 	}
 	waiting := c.someOperation(pawl.OperationPaused, pawl.OperationCanary)
+	c.archived = map[*fate]bool{}
 	known := c.free()
 	for i := range rapid.IntRange(0, 2).Draw(rt, "operations") {
 		c.start(known, i > 0, rapid.SampledFrom([]pawl.OperationKind{
@@ -473,7 +475,7 @@ func (c *interleaving[Tx]) free() (free []*fate) {
 			done, has := o.items[f.spot]
 			return has && !done && (o.state == pawl.OperationRunning || o.state == pawl.OperationPaused || o.state == pawl.OperationCanary)
 		})
-		if !taken {
+		if !taken && !c.archived[f] {
 			free = append(free, f)
 		}
 	}
@@ -526,6 +528,11 @@ func (c *interleaving[Tx]) start(known []*fate, moving bool, kind pawl.Operation
 	c.must(err)
 	op, err := c.admin.Start(c.Context(), r)
 	c.must(err)
+	if kind == pawl.OperationArchive { // at once, and the book hears of it when it is calm
+		for _, f := range matches {
+			c.archived[f] = true
+		}
+	}
 	o := &modelOperation{id: op.ID, kind: kind, canary: r.Canary, state: pawl.OperationRunning, items: map[spot]bool{}}
 	for _, line := range c.lines(fmt.Sprintf(`select p.partition, i.position_offset from pawl_operation_item i join pawl_progress p on p.id = i.progress_id
 		where i.operation_id = %d`, op.ID)) {

@@ -74,7 +74,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
     update pawl_stream`, "./postgres", "TestConformancePgx/kept"},
 	{"what is kept is settled once (SQLite)", "sqlite/keep.go", `if n, err := result.RowsAffected(); err != nil || n != 1 {`, `if n, err := result.RowsAffected(); err != nil || n > 1 {`, "./sqlite", "TestStore/kept"},
 	{"a stream passes to the next blocker", "postgres/migration/003_keep.sql", `and status = 1 and blocks)`, `and status = 0 and blocks)`, "./postgres", "TestConformancePgx/kept"},
-	{"released records keep their order in their stream", "stream.go", `return other.Record.Offset > st.Record.Offset`, `return true`, "./test", "TestReleasedRecordsKeepTheirOrderWhateverTheBatch"},
+	{"released records keep their order in their stream", "stream.go", `steps[i-1].Record.Offset > st.Record.Offset`, `true`, "./test", "TestReleasedRecordsKeepTheirOrderWhateverTheBatch"},
 	{"what waits behind a dropped task is dropped", "bundle.go", `	b.l.dropWaiting()
 `, ``, "./test", "TestWhatIsDroppedIsNotOvertaken"},
 	{"a task that is refused is dropped", "bundle.go", `	case errors.Is(err, ErrNotKept):
@@ -88,7 +88,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	return true`, `	return false`, "./test", "TestAnyInterleaving.*/sqlite,_order_0,_batched_false"},
 	{"tasks are in the order of their partitions", "kept.go", `cmp.Compare(a.Record.Offset, b.Record.Offset)`, `cmp.Compare(b.Record.Offset, a.Record.Offset)`, "./test", "TestABlockedStreamIsHeldAndReleasedInOrder/sqlite"},
 	{"an edit does not make a record another's", "lane.go", `			if other { // whatever`, `			if false { // whatever`, "./test", "TestAnEditDoesNotMakeARecordAnothers"},
-	{"a route that left a topic has no tasks there", "orders.go", `l != nil && slices.Contains(l.routes, t.Route) {`, `l != nil && slices.Contains([]int{t.Route}, t.Route) {`, "./test", "TestWhatIsKeptForARouteThatLeftItsTopicWaits"},
+	{"a route that left a topic has no tasks there", "lane.go", `if !slices.Contains(l.routes, t.Route) {`, `if false {`, "./test", "TestWhatIsKeptForARouteThatLeftItsTopicWaits"},
 	{"a lane that was stopped sorts nothing", "lane.go", `		l.decode(&b, cut)
 		l.mu.Lock()
 		if l.stopped {`, `		l.decode(&b, cut)
@@ -108,7 +108,7 @@ where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersO
 	{"what is assigned anew is read anew", "kafka/renew.go", `r.askRewind(rewind{a: a, offset: start, opens: true})`, `a.handOverFrom(start)`, "./kafka", "TestWhatIsKeptUnderAnotherMemberIDIsAssignedAnew"},
 	{"a broker that hangs up is asked again", "kafka/trouble.go", `case hungUp, kerr`, `case hungUp && false, kerr`, "./kafka", "TestABrokerThatHangsUpAtOnceIsAskedAgain"},
 	{"storm: offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, "./test/storm", "TestStorm"},
-	{"storm: reading starts where the store says", "intake.go", `starts[i] = s.lane.owned.Next`, `starts[i] = s.lane.owned.Next + 1`, "./test/storm", "TestStorm"},
+	{"storm: reading starts where the store says", "intake.go", `starts[i], epoch = s.lane.owned.Next, s.lane`, `starts[i], epoch = s.lane.owned.Next+1, s.lane`, "./test/storm", "TestStorm"},
 	{"storm: nothing is reset in silence", "kafka/options.go", `kgo.ConsumeResetOffset(kgo.NoResetOffset())`, `kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())`, "./test/storm", "TestStorm"},
 	{"storm: the fence", "test/storm/store_test.go", `case r.epoch > o.Epoch:`, `case false:`, "./test/storm", "TestStorm"},
 	{"storm: revoke waits for work in flight", "intake.go", `	r.drain(ended)
