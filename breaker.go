@@ -111,11 +111,25 @@ func (bs *breakers) succeeded(routes []int) (closed []string) {
 	return closed
 }
 
-// gaveUp ends a probe that found nothing out.
-func (bs *breakers) gaveUp() {
+// some reports whether any is open.
+func (bs *breakers) some() bool {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	for _, b := range bs.of {
-		b.probing = false
+		if !b.next.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// gaveUp ends a probe that found nothing out. Nobody else probes what concerns its routes meanwhile.
+func (bs *breakers) gaveUp(routes []int) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	for _, b := range bs.of {
+		if b.concerns(routes) {
+			b.probing = false
+		}
 	}
 }

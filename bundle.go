@@ -89,7 +89,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	most := len(b.records)
 	if probe {
 		most = 1
-		defer l.r.down.gaveUp() // if it has not found out
+		defer l.r.down.gaveUp(l.routes) // if it has not found out
 	}
 	if l.isWary() {
 		if err := b.attempt(ctx); err != nil {
@@ -196,7 +196,9 @@ func (r *Runner[Tx]) isBack(names []string) {
 		return
 	}
 	r.cfg.Logger.Info("dependencies answer again", "names", names)
-	r.over(Partition{Index: AllPartitions}, StateDependencyDown)
+	if !r.down.some() { // the condition is one for all of them
+		r.over(Partition{Index: AllPartitions}, StateDependencyDown)
+	}
 	r.mu.Lock()
 	var lanes []*lane[Tx]
 	for _, s := range r.seats {
