@@ -212,6 +212,15 @@ func (r *Runner[Tx]) isBack(names []string) {
 	}
 }
 
+// routesText names the routes that read the topic.
+func (l *lane[Tx]) routesText() string {
+	var names []string
+	for _, route := range l.routes {
+		names = append(names, l.r.routeNames[route])
+	}
+	return strings.Join(names, ", ")
+}
+
 // isDown counts a failure against a dependency.
 func (r *Runner[Tx]) isDown(name string, routes []int, err error) {
 	if name == "" || !r.down.failed(name, routes, time.Now()) {
@@ -394,7 +403,7 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 
 	case errors.Is(err, ErrRaced), class == Transient, class == Overload:
 		l.shrink(n)
-		l.r.isDown(dependencyOf(err), l.routes, err)
+		l.r.isDown(dependencyOf(err, l.bound.Classify, l.routesText()), l.routes, err)
 		b.hopeful = true
 		return b.backoff(err, class, first, n, 0), nil
 

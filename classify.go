@@ -74,15 +74,19 @@ func classOfHTTP(err error) Class {
 	return Unknown
 }
 
-// dependencyOf names what failed with a transient error or under load. "" is nothing that others would meet as well: two
+// dependencyOf names what failed with a transient error or under load: where it has no name, and the store does not know the
+// error as one of its own, what is needed by the routes that met it. "" is nothing that others would meet as well: two
 // transactions that were in each other's way.
-func dependencyOf(err error) string {
+func dependencyOf(err error, store func(error) Class, routes string) string {
 	if m := (*marked)(nil); errors.As(err, &m) && m.dependency != "" {
 		return m.dependency
 	}
 	var coded interface{ SQLState() string }
 	if errors.Is(err, ErrRaced) || errors.As(err, &coded) && (strings.HasPrefix(coded.SQLState(), "40") || coded.SQLState() == "55P03") {
 		return ""
+	}
+	if store(err) == Unknown {
+		return "what " + routes + " needs"
 	}
 	return storeDown
 }

@@ -144,23 +144,32 @@ func TestADependencyThatIsDownIsSpared(t *testing.T) {
 // What does not need the dependency goes on meanwhile.
 func TestADependencyThatIsDownHoldsUpOnlyWhatNeedsIt(t *testing.T) {
 	routes := []Route{{Name: "needs", Topics: []string{"t"}}, {Name: "other", Topics: []string{"u"}}}
-	var needs atomic.Bool
-	inBubble(t, Config{}, routes, func(_ context.Context, offset int64) error {
-		if needs.Load() {
-			return Overloaded("payments-api", errors.New("503"))
-		}
-		return nil
-	}, func(b *bubble) {
-		needs.Store(true)
-		b.deliver("t", 3, 10)
-		time.Sleep(time.Minute)
-		needs.Store(false)
-		b.deliver("u", 3, 10)
-		time.Sleep(100 * time.Millisecond)
-		if n := b.applied.Load(); n < 30 {
-			t.Errorf("%d applied, want those of the other route at once", n)
-		}
-	})
+	for name, down := range map[string]error{
+		"named": Overloaded("payments-api", errors.New("503")),
+		// These were held against the store, which everything needs.
+		"by its status": fmt.Errorf("call: %w", statusError(503)),
+		"by its class":  Classed(Transient, errors.New("no route to host")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var needs atomic.Bool
+			inBubble(t, Config{}, routes, func(context.Context, int64) error {
+				if needs.Load() {
+					return down
+				}
+				return nil
+			}, func(b *bubble) {
+				needs.Store(true)
+				b.deliver("t", 3, 10)
+				time.Sleep(time.Minute)
+				needs.Store(false)
+				b.deliver("u", 3, 10)
+				time.Sleep(100 * time.Millisecond)
+				if n := b.applied.Load(); n < 30 || b.hasTold("raised dependency_down") != 1 {
+					t.Errorf("%d applied, want those of the other route at once; told %q", n, b.told)
+				}
+			})
+		})
+	}
 }
 
 // A deploy that fails every record latches the consumer while quarantine is still small.
