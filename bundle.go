@@ -257,7 +257,9 @@ func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 		}
 	}
 	b.drop(n)
-	b.l.settled(n, bytes, took)
+	if b.l.settled(n, bytes, took) {
+		b.l.seat.worked() // which calls hooks
+	}
 	if len(kept) > 0 {
 		b.l.dropped(kept)
 	}

@@ -12,7 +12,7 @@ type Hooks struct {
 	Assigned func(Partition)
 	Ended    func(Partition)
 	// Taken is called when records have come, with how many were not received before. Each of them is settled, or given up
-	// together with the ownership and then received again by the next.
+	// together with the ownership and then received again by the next. The partition waits for it: it must not call the Runner.
 	Taken func(p Partition, records int)
 	// Trying is called before a batch is tried. Handlers get the context that it returns, which must be derived from the one
 	// it is given; what else it returns is called when the try is over, and may be nil.

@@ -584,15 +584,12 @@ func (l *lane[Tx]) dropWaiting() {
 	}
 }
 
-// settled follows a commit of n records: memory, and the size of the next batch.
-func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
+// settled follows a commit of n records: memory, and the size of the next batch. It reports whether it was the lane's first.
+func (l *lane[Tx]) settled(n, bytes int, took time.Duration) (first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.wary = max(l.wary-n, 0)
-	if !l.worked {
-		l.worked = true
-		l.seat.worked()
-	}
+	first, l.worked = !l.worked, true
 	if l.pace == 0 {
 		l.pace = took / time.Duration(n)
 	}
@@ -611,11 +608,11 @@ func (l *lane[Tx]) settled(n, bytes int, took time.Duration) {
 	case full && took < l.r.cfg.BatchTime/2:
 		l.limit = min(2*l.limit, l.r.cfg.MaxBatch)
 	}
-	if l.stopped {
-		return
+	if !l.stopped {
+		l.bytes -= bytes
+		l.readOn()
 	}
-	l.bytes -= bytes
-	l.readOn()
+	return first
 }
 
 // readOn ends a pause, where there is room again. It is called with mu held.
