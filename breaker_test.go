@@ -40,3 +40,33 @@ func TestADependencyThatIsBackDoesNotSpeakForAnother(t *testing.T) {
 		}
 	})
 }
+
+// What waits for a dependency was looked for among the bundles of all lanes, also those that a worker was just writing to.
+// It shows under the race detector.
+func TestABundleThatIsBeingTriedIsNotLookedAt(t *testing.T) {
+	down := atomic.Bool{}
+	down.Store(true)
+	atDesk(t, newDeskStore(), Config{Workers: 8, Hooks: Hooks{Failed: func(f Failure) {
+		if f.Partition.Topic == "t" {
+			time.Sleep(time.Minute) // after it was noted in the bundle that it waits
+		}
+	}}}, func(r *Runner[int]) {
+		for _, topic := range []string{"t", "u", "v", "w", "x", "y"} {
+			Handle(r, Route{Name: topic, Topics: []string{topic}}, Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error {
+				if down.Load() {
+					time.Sleep(time.Second)
+					return Overloaded("payments-api", errors.New("503"))
+				}
+				return nil
+			})
+		}
+	}, func(d *desk) {
+		for _, topic := range []string{"t", "u", "v", "w", "x", "y"} {
+			p, _ := d.assign(topic)
+			d.in.Take(p, recordsOf(p, 0, 1))
+		}
+		time.Sleep(1100 * time.Millisecond)
+		down.Store(false)
+		time.Sleep(2 * time.Minute)
+	})
+}

@@ -650,7 +650,7 @@ func (l *lane[Tx]) hurry() {
 		return
 	}
 	for b := range l.bundles {
-		if b.hopeful && b.timer != nil && b.timer.Stop() {
+		if b.timer != nil && b.hopeful && b.timer.Stop() { // the timer first: without one it is its worker's
 			b.timer = nil
 			l.handLocked(b)
 		}
