@@ -40,7 +40,7 @@ const (
 	StateLatched State = "latched"
 	// StateQuarantineBudget: more was to be quarantined than Config.Budget allows. It lasts over restarts.
 	StateQuarantineBudget State = "quarantine_budget"
-	// StatePoison: a record was to be quarantined, and Config.OnPoison is PoisonStop.
+	// StatePoison: a record was to be quarantined, and Config.OnPoison is PoisonStop. The next start tries again.
 	StatePoison State = "poison"
 )
 

@@ -61,6 +61,17 @@ func (s *deskStore) Clear(_ context.Context, _ Partition, states ...State) error
 	return nil
 }
 
+func (s *deskStore) Standing(_ context.Context, p Partition) (all []Condition, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for state := range s.conditions {
+		if p.Index == AllPartitions {
+			all = append(all, Condition{Partition: p, State: state, Next: NoStart})
+		}
+	}
+	return all, nil
+}
+
 // answer is an operator's; it reports whether there was anything to answer.
 func (s *deskStore) answer(state State) bool {
 	s.mu.Lock()

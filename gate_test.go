@@ -63,3 +63,35 @@ func TestAnAnswerIsCarriedOutOnce(t *testing.T) {
 		}
 	})
 }
+
+// That a record had stopped the consumer stood for ever, once the next process could settle it.
+func TestTheNextStartTriesAgain(t *testing.T) {
+	store := newDeskStore()
+	bad := true
+	run := func(body func(*desk)) {
+		atDesk(t, store, Config{OnPoison: PoisonStop}, func(r *Runner[int]) {
+			Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error {
+				if bad {
+					return Reject(errors.New("no such account"))
+				}
+				return nil
+			})
+		}, func(d *desk) {
+			p, _ := d.assign("t")
+			d.in.Take(p, recordsOf(p, 0, 1))
+			d.pass(time.Minute)
+			body(d)
+		})
+	}
+	run(func(d *desk) {
+		if !store.stands(StatePoison) {
+			d.t.Error("the record has not stopped the consumer")
+		}
+	})
+	bad = false // repaired
+	run(func(d *desk) {
+		if store.stands(StatePoison) || len(store.applied) != 1 {
+			d.t.Errorf("it is said to stop the consumer: %v; %d applied", store.stands(StatePoison), len(store.applied))
+		}
+	})
+}
