@@ -20,6 +20,7 @@ type deskStore struct {
 	conditions map[State]*Resolution
 	tasks      []Task // a task is there until it was applied
 	applied    []int64
+	moved      []int64
 	before     func(ctx context.Context, w *Work[int]) error // of Apply
 }
 
@@ -65,11 +66,24 @@ func (s *deskStore) Standing(_ context.Context, p Partition) (all []Condition, e
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for state := range s.conditions {
-		if p.Index == AllPartitions {
+		whole := state == StateLatched || state == StatePoison || state == StateQuarantineBudget || state == StateDependencyDown
+		if whole == (p.Index == AllPartitions) {
 			all = append(all, Condition{Partition: p, State: state, Next: NoStart})
 		}
 	}
 	return all, nil
+}
+
+func (s *deskStore) Acquire(_ context.Context, p Partition, _ int64) (*Ownership, error) {
+	return &Ownership{Partition: p}, nil
+}
+
+func (s *deskStore) Move(_ context.Context, o *Ownership, next int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.moved = append(s.moved, next)
+	o.Next = next
+	return nil
 }
 
 // answer is an operator's; it reports whether there was anything to answer.

@@ -9,7 +9,8 @@ import (
 
 // begin takes a partition for the first time in this assignment, and finds out where to start. The store's position wins;
 // the group's committed offset is evidence of what may have happened to either. Where a person has to decide, the seat is
-// left without a lane, and the condition says why: one that an earlier owner has left without an answer, or
+// left without a lane, and the condition says why: one that an earlier owner has left without an answer, or without having
+// carried it out, or
 //
 //	store                  group's commit             start
 //	none                   none                       Config.Start, durably
@@ -27,8 +28,16 @@ func (s *seat[Tx]) begin(ctx context.Context) (*Condition, error) {
 		return nil, err
 	}
 	for _, c := range standing {
+		last := slices.Contains(lasting, c.State)
+		if c.State.Halts() && !last { // does an answer wait to be carried out?
+			answer, err := bound.Raise(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			last = answer != nil
+		}
 		switch {
-		case !slices.Contains(lasting, c.State):
+		case !last:
 			s.stale = append(s.stale, c.State)
 		case c.State.Halts(): // and no answer was carried out
 			return &c, nil
