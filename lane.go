@@ -196,12 +196,13 @@ func (l *lane[Tx]) turn() {
 		return
 	}
 	l.workers++
-	b := l.next() // gives up mu for a while
-	l.makeReady() // for another worker
+	var b *bundle[Tx]
+	wait, err := time.Duration(0), error(errGoexit)
+	defer func() { l.turned(b, wait, err) }() // a handler, or a decoder, may end the goroutine
+	b = l.next()                              // gives up mu for a while
+	l.makeReady()                             // for another worker
 	l.mu.Unlock()
 
-	wait, err := time.Duration(0), error(errGoexit)
-	defer func() { l.turned(b, wait, err) }() // a handler may end the goroutine
 	if b == nil {
 		err = nil
 		return
@@ -210,7 +211,7 @@ func (l *lane[Tx]) turn() {
 }
 
 // errGoexit: a handler has called runtime.Goexit, as t.FailNow does.
-var errGoexit = errors.New("a handler ended its goroutine (runtime.Goexit)")
+var errGoexit = errors.New("a handler or a decoder ended its goroutine (runtime.Goexit)")
 
 // next returns a bundle to try. It is called with mu held, and decodes without it. nil: another worker was faster.
 func (l *lane[Tx]) next() *bundle[Tx] {

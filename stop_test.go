@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/decode"
 	"github.com/pawlhq/pawl/pawltest"
 )
 
@@ -52,6 +53,24 @@ func TestAHandlerThatEndsItsGoroutineStopsTheRunner(t *testing.T) {
 	r := pawl.NewRunner(store, b.log, b.config())
 	pawl.Handle(r, pawl.Route{Name: "a", Topics: []string{pawltest.Topic}}, payments(), h)
 	if err := r.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "Goexit") {
+		t.Errorf("got %v, want that the goroutine was ended", err)
+	}
+}
+
+// In a decoder the same left the partition without a worker for ever, and said nothing.
+func TestADecoderThatEndsItsGoroutineStopsTheRunner(t *testing.T) {
+	store, _ := openStore(t)
+	b := newBench(pawltest.JSON(payment{ID: "1"}))
+	dec := decode.JSON(func(pawl.Meta, payment) pawl.Identity {
+		(&testing.T{}).FailNow()
+		return pawl.Identity{}
+	})
+	r := pawl.NewRunner(store, b.log, b.config())
+	pawl.Handle(r, pawl.Route{Name: "a", Topics: []string{pawltest.Topic}}, dec,
+		func(context.Context, pawl.SQLTx, pawl.Envelope[payment]) error { return nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "Goexit") {
 		t.Errorf("got %v, want that the goroutine was ended", err)
 	}
 }
