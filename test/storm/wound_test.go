@@ -84,10 +84,10 @@ func (w *world) hurt(k kind) {
 	w.wound = k
 	w.mu.Unlock()
 	wounded := []int32{0}
-	var unread int64 // the first offset that is not settled
+	var unread, lost int64 // the first offset that is not settled; the first that is gone
 	switch k {
 	case recordsDeleted:
-		w.deleteRecords()
+		lost = w.deleteRecords()
 	case logCut:
 		unread = w.shorten()
 	case offsetReset:
@@ -102,7 +102,11 @@ func (w *world) hurt(k kind) {
 	was := w.inventory(wounded)
 	w.awaitHalt(wounded)
 	w.unrest()
-	if is := w.inventory(wounded); !maps.Equal(was, is) {
+	is := w.inventory(wounded)
+	if k == recordsDeleted && is[0].next <= lost { // past records without data it may go
+		is[0] = holding{was[0].next, is[0].settled}
+	}
+	if !maps.Equal(was, is) {
 		w.breach("%s: the store had %v, and has %v, though nobody has decided", k, was, is)
 	}
 	for _, m := range w.alive() {
@@ -127,18 +131,20 @@ func (w *world) hurt(k kind) {
 	w.settle()
 }
 
-// inventory is what the store has of partitions: positions, and how many records are settled.
-func (w *world) inventory(of []int32) map[int32][2]int64 {
-	all := map[int32][2]int64{}
+// holding is what the store has of a partition: its position, and how many records are settled.
+type holding struct{ next, settled int64 }
+
+func (w *world) inventory(of []int32) map[int32]holding {
+	all := map[int32]holding{}
 	for _, p := range of {
-		all[p] = [2]int64{w.db.position(p)}
+		all[p] = holding{next: w.db.position(p)}
 	}
 	id := w.topicID()
 	w.db.mu.Lock()
 	defer w.db.mu.Unlock()
 	for at := range w.db.settled {
-		if n, is := all[at.partition]; is && at.topic == id {
-			all[at.partition] = [2]int64{n[0], n[1] + 1}
+		if h, is := all[at.partition]; is && at.topic == id {
+			all[at.partition] = holding{h.next, h.settled + 1}
 		}
 	}
 	return all
@@ -253,7 +259,7 @@ func (w *world) cutAfterMove() {
 }
 
 // deleteRecords deletes what was not read, under the eyes of the members or while there are none.
-func (w *world) deleteRecords() {
+func (w *world) deleteRecords() (lost int64) {
 	underWay := w.intn(2) == 0
 	members := w.alive()
 	if underWay {
@@ -265,6 +271,7 @@ func (w *world) deleteRecords() {
 	} else {
 		w.endAll()
 	}
+	lost = w.cluster.PartitionInfo(topic, 0).HighWatermark
 	w.stream.send(w.stream.cl, 0, 0, 0, 0)
 	if err := w.cluster.DeleteRecords(topic, 0, w.cluster.PartitionInfo(topic, 0).HighWatermark-1); err != nil {
 		w.breach("delete records: %v", err)
@@ -276,6 +283,7 @@ func (w *world) deleteRecords() {
 	} else {
 		w.startAbsent()
 	}
+	return lost
 }
 
 // shorten makes the log shorter than the position. This broker cannot lose the end of a log. It looks the same to a consumer
