@@ -103,6 +103,9 @@ func (r *run) assign(ctx context.Context, as []*assignment, open func(*assignmen
 	out := make(offsets)
 	for i, a := range as {
 		start, outside, err := r.inLog(ctx, a, starts[i])
+		if outside != nil {
+			err = r.stillThere(ctx, a)
+		}
 		if err != nil {
 			r.lose(as)
 			return nil, err

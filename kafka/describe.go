@@ -67,6 +67,21 @@ func (r *run) know(ids map[string]pawl.TopicID) error {
 	return nil
 }
 
+// stillThere returns an error if the topic is gone or was made again: what was asked of the log by its name then says nothing
+// about the log that was assigned. Where it cannot be told, it says nothing.
+func (r *run) stillThere(ctx context.Context, a *assignment) error {
+	ctx, cancel := context.WithTimeout(ctx, boundsTimeout)
+	defer cancel()
+	ids, err := topicIDs(ctx, r.cl, offsets{a.Partition.Topic: nil})
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		return err
+	case err != nil:
+		return nil
+	}
+	return r.know(ids)
+}
+
 // fetched is called by the client with the offsets that the group has committed, before assigned is. Only here is the
 // metadata beside them to be seen.
 func (r *run) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {

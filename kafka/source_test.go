@@ -385,6 +385,42 @@ func TestATopicThatIsMadeAgainBetweenTwoLooksIsAssignedAnew(t *testing.T) {
 	})
 }
 
+// What was asked of the new log, by its name, was held against the position in the old one: a partition of a topic that is
+// gone was above its log, and stayed so for ever, because nobody owns it any more.
+func TestATopicThatIsMadeAgainWhileItIsAssignedIsNotShorter(t *testing.T) {
+	each(t, 1, func(t *testing.T, b *broker) {
+		cl := b.client(t)
+		b.produce(t, cl, 0, 5)
+		in := newIntake()
+		in.store.next[0] = 7
+		again := false
+		in.onAssign = func(ctx context.Context, _ []*pawl.Assignment) error {
+			if again {
+				in.store.mu.Lock()
+				defer in.store.mu.Unlock()
+				in.store.next[0] = 0 // by topic id, the store has none
+				return nil
+			}
+			again = true
+			adm := kadm.NewClient(b.client(t))
+			if _, err := adm.DeleteTopic(ctx, b.topic); err != nil {
+				return err
+			}
+			_, err := adm.CreateTopic(ctx, 1, 1, nil, b.topic)
+			return err
+		}
+		src := b.source()
+		src.cfg.Watch = time.Minute
+		b.start(t, src, in)
+		in.wait(t, "an assignment of the new topic", func() bool { return in.assignment(0) != nil && in.assignment(0).End == 0 })
+		b.produce(t, b.client(t), 0, 3)
+		in.waitTaken(t, 0, 3)
+		if c := in.condition(); c != nil {
+			t.Errorf("condition %+v", c)
+		}
+	})
+}
+
 // A transaction that stays open holds up everything behind it, and the client says nothing.
 func TestALogThatATransactionHoldsUpIsTold(t *testing.T) {
 	each(t, 1, func(t *testing.T, b *broker) {

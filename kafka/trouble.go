@@ -53,8 +53,18 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 		r.cfg.Logger.Warn("partition is not readable at the moment", "partition", name, "error", err)
 		return nil
 	}
-	if a := r.find(topic, partition); a != nil {
-		r.raise(a, r.diagnose(ctx, a, err))
+	a := r.find(topic, partition)
+	if a == nil {
+		return nil
+	}
+	c := r.diagnose(ctx, a, err)
+	switch gone := r.stillThere(ctx, a); {
+	case errors.Is(gone, errRejoin):
+		return gone
+	case gone != nil:
+		r.halt(a) // the watch finds out
+	default:
+		r.raise(a, c)
 	}
 	return nil
 }

@@ -114,6 +114,9 @@ func (w *watch) lookAtLogs(ctx context.Context) {
 		return // cannot say
 	}
 	for i, a := range as {
+		if nexts[i] > all[i].end && w.r.stillThere(ctx, a) != nil {
+			continue // another log than that of the position: the next look at the topic tells
+		}
 		w.r.in.Seen(a.Partition, all[i].stable)
 		w.lookAtLog(a, nexts[i], all[i])
 	}

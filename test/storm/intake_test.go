@@ -59,6 +59,7 @@ func (w *witness) Assign(ctx context.Context, as []*pawl.Assignment) ([]int64, e
 	w.m.mu.Lock()
 	for _, a := range as {
 		w.m.held[a.Partition.Index] = &held{partition: a.Partition, id: w.m.id, began: time.Now()}
+		a.Flow = &flow{a.Flow, w, a.Partition} // now: it may be used before Assign returns
 	}
 	w.m.mu.Unlock()
 	starts, err := w.Intake.Assign(ctx, as)
@@ -71,7 +72,6 @@ func (w *witness) Assign(ctx context.Context, as []*pawl.Assignment) ([]int64, e
 		w.next[a.Partition] = -1
 		if err == nil {
 			w.next[a.Partition] = starts[i]
-			a.Flow = &flow{a.Flow, w, a.Partition}
 		}
 	}
 	return starts, err
