@@ -362,8 +362,8 @@ func TestATopicThatIsMadeAgainBetweenTwoLooksIsAssignedAnew(t *testing.T) {
 		cl := b.client(t)
 		b.produce(t, cl, 0, 5)
 		in := newIntake()
-		src := b.source(kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer(), kgo.MetadataMaxAge(500*time.Millisecond))
-		src.cfg.Watch = time.Minute
+		src := b.source(kgo.MetadataMaxAge(500 * time.Millisecond))
+		src.cfg.Watch, src.cfg.Balance = time.Minute, BrokerSide
 		b.start(t, src, in)
 		in.waitTaken(t, 0, 5)
 
