@@ -91,7 +91,8 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		most = 1
 		defer l.r.down.gaveUp(l.routes) // if it has not found out
 	}
-	if l.isWary() {
+	wary := l.isWary()
+	if wary {
 		if err := b.attempt(ctx); err != nil {
 			return b.failed(ctx, err, b.at(0), 1)
 		}
@@ -138,6 +139,9 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		Settled:  func() { l.progress.settle(offsets, l.owned) },
 	})
 	took := time.Since(began)
+	if err != nil && wary && !errors.Is(err, fault.ErrCrash) {
+		l.survived(ctx, b.records[0].Offset)
+	}
 	if err == nil {
 		l.r.isBack(l.r.down.succeeded(l.routes))
 		b.settled(decisions, n, took)
@@ -315,6 +319,20 @@ func (b *bundle[Tx]) attempt(ctx context.Context) error {
 	return nil
 }
 
+// survived takes back the note of a try that returned, also where the lane is being taken away: only who did not live to do
+// so has died of the record.
+func (l *lane[Tx]) survived(ctx context.Context, offset int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surviveTimeout)
+	defer cancel()
+	if err := l.bound.Survive(ctx, l.owned, offset); err != nil {
+		l.r.cfg.Logger.Warn("attempt not taken back: its record may be blamed for a death", "partition", l.assignment.Partition.String(),
+			"offset", offset, "error", err)
+	}
+	l.r.tried.forget(l.row, offset)
+}
+
+const surviveTimeout = 5 * time.Second
+
 // attempts counts what this process has tried alone, and survived: whichever lane it was in.
 type attempts struct {
 	mu sync.Mutex
@@ -322,6 +340,12 @@ type attempts struct {
 }
 
 type attempted struct{ row, offset int64 }
+
+func (a *attempts) forget(row, offset int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.of, attempted{row, offset})
+}
 
 // add returns how many there were before.
 func (a *attempts) add(row, offset int64) (before int) {

@@ -34,6 +34,7 @@ func (s *gateStore) Release(context.Context, *Ownership) error                { 
 func (s *gateStore) Raise(context.Context, Condition) (*Resolution, error)    { return nil, nil }
 func (s *gateStore) Standing(context.Context, Partition) ([]Condition, error) { return nil, nil }
 func (s *gateStore) Clear(context.Context, Partition, ...State) error         { return nil }
+func (s *gateStore) Survive(context.Context, *Ownership, int64) error         { return nil }
 func (s *gateStore) Attempt(context.Context, *Ownership, int64) (int, error)  { return 0, nil }
 func (s *gateStore) Orders(context.Context, []int64, time.Time, int) (*Orders, error) {
 	return &Orders{}, nil

@@ -58,6 +58,9 @@ type BoundStore[Tx any] interface {
 	// past it.
 	Attempt(ctx context.Context, o *Ownership, offset int64) (before int, err error)
 
+	// Survive takes back what Attempt noted of a record: who tried it is alive, whatever became of the try.
+	Survive(ctx context.Context, o *Ownership, offset int64) error
+
 	// Release gives a partition back in good order. Releasing what another owner has taken meanwhile is not an error.
 	Release(ctx context.Context, o *Ownership) error
 

@@ -102,6 +102,18 @@ func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	return fault.Hit(ctx, fault.Released)
 }
 
+// Survive forgets a try. See pawl.BoundStore.
+func (s *bound) Survive(ctx context.Context, o *pawl.Ownership, offset int64) error {
+	err := s.write(ctx, func(tx *transaction) error {
+		_, err := tx.ExecContext(ctx, query("forget_attempt"), sql.Named("id", o.Row), sql.Named("offset", offset))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("forget an attempt at %s@%d: %w", o.Partition, offset, err)
+	}
+	return nil
+}
+
 // Attempt notes a try. See pawl.BoundStore.
 func (s *bound) Attempt(ctx context.Context, o *pawl.Ownership, offset int64) (before int, err error) {
 	err = s.write(ctx, func(tx *transaction) error {

@@ -42,6 +42,11 @@ from moved
 -- name: note_attempt
 select pawl_note_attempt($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::timestamptz)
 
+-- name: forget_attempt
+delete from pawl_attempt
+where progress_id = $1::integer
+  and position_offset = $2::bigint
+
 -- name: read_progress
 -- An owner that went carefully and died while it tried a record has advanced past others before: it counts as the two that
 -- made it careful.

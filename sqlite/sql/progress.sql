@@ -30,6 +30,11 @@ where id = :id
   and owner = :token
 returning seq
 
+-- name: forget_attempt
+delete from pawl_attempt
+where progress_id = :id
+  and position_offset = :offset
+
 -- name: read_progress
 -- An owner that went carefully and died while it tried a record has advanced past others before: it counts as the two that
 -- made it careful.

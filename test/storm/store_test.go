@@ -548,3 +548,6 @@ func (b *bound) Orders(context.Context, []int64, time.Time, int) (*pawl.Orders, 
 
 // Attempt is part of pawl.BoundStore. Members of a storm are killed from outside, never by a record.
 func (b *bound) Attempt(context.Context, *pawl.Ownership, int64) (int, error) { return 0, nil }
+
+// Survive is part of pawl.BoundStore.
+func (b *bound) Survive(context.Context, *pawl.Ownership, int64) error { return nil }
