@@ -124,7 +124,15 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	bound := time.Duration(1+len(l.routes)) * l.r.cfg.HandlerTimeout
 	bounded, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
-	stuck := time.AfterFunc(bound+l.r.cfg.HandlerTimeout, func() { l.r.fail(l.stuck()) })
+	over := make(chan struct{})
+	defer close(over)
+	stuck := time.AfterFunc(bound+l.r.cfg.HandlerTimeout, func() {
+		select {
+		case <-over:
+		case <-time.After(l.r.cfg.HandlerTimeout): // once more: a process that was frozen wakes up with all its time used
+			l.r.fail(l.stuck())
+		}
+	})
 	defer stuck.Stop()
 	err := l.apply(bounded, n, &Work[Tx]{
 		Decisions: decisions, Now: l.r.cfg.Now(),
@@ -309,7 +317,7 @@ func (b *bundle[Tx]) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if before > l.r.tried.add(l.row, offset) {
+	if before-l.r.tried.add(l.row, offset) >= l.r.cfg.MaxDeaths-waryFrom {
 		for _, st := range b.at(0) {
 			st.tries = before + waryFrom
 			st.setAside(CauseCrash, errors.New("the process that tried this record alone died of it"))

@@ -40,6 +40,11 @@ type Config struct {
 	// MaxTries is how often a record that fails for an unknown reason is tried before it is quarantined. Default: 5.
 	MaxTries int
 
+	// MaxDeaths is after how many deaths of the process in a row, at the same record, that record is quarantined; from the third
+	// on, records are tried one at a time. At least 3; -1: never. A process that is often killed from outside takes more.
+	// Default: 3.
+	MaxDeaths int
+
 	// OnPoison is what to do with a record that can never take effect as it is. Default: PoisonQuarantine.
 	OnPoison OnPoison
 
@@ -140,6 +145,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxBatch, 2000)
 	def(&c.MaxTries, 5)
 	def(&c.MaxBuffered, 24<<20)
+	def(&c.MaxDeaths, 3)
 	def(&c.MaxHeld, 100_000)
 	def(&c.Budget.Records, 1000)
 	defTime(&c.Budget.Window, time.Minute)
@@ -181,6 +187,9 @@ func (c *Config) validate() error {
 	}
 	if c.Recreated > RecreatedAccept {
 		bad("Config.Recreated is %d, which is no Recreated", c.Recreated)
+	}
+	if c.MaxDeaths != -1 && c.MaxDeaths < 3 {
+		bad("Config.MaxDeaths is %d: it is at least 3, or -1 for never", c.MaxDeaths)
 	}
 	if c.OnPoison > PoisonStop {
 		bad("Config.OnPoison is %d, which is none", c.OnPoison)

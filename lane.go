@@ -80,7 +80,7 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 		l.limit = min(firstShare, r.cfg.MaxBatch)
 	}
 	l.streams, l.tasked = map[string]*stream[Tx]{}, map[keptID]bool{}
-	if o.Crashes >= waryFrom {
+	if o.Crashes >= waryFrom && r.cfg.MaxDeaths > 0 {
 		l.wary = r.cfg.MaxBatch
 		if l.order != OrderPartition {
 			l.wary *= r.cfg.Workers

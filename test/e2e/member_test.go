@@ -155,7 +155,7 @@ func member(ctx context.Context, cfg memberConfig) error {
 	source := kafka.New(kafka.Config{Brokers: cfg.Brokers, Group: cfg.Group, Instance: cfg.Instance, Logger: log, Options: opts})
 	r := pawl.NewRunner(store, source, pawl.Config{
 		Consumer: consumer, Workers: cmp.Or(cfg.Workers, 4), MaxBatch: 50, CommitInterval: 20 * time.Millisecond, HandlerTimeout: cfg.HandlerTimeout,
-		ShutdownTimeout: 3 * time.Second, Logger: log, Hooks: hooks(),
+		ShutdownTimeout: 3 * time.Second, Logger: log, Hooks: hooks(), MaxDeaths: -1, // members are killed on purpose, and no record is to blame
 	})
 	route := pawl.Route{Name: "entries", Topics: []string{cfg.Topic}}
 	if cfg.Batch {
