@@ -14,12 +14,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"pgregory.net/rapid"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
 	"github.com/pawlhq/pawl/internal/fault"
 	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/postgres"
 )
 
 // Whatever arrives, fails, is set aside and held, is replayed, edited, skipped and archived, in whatever order, while
@@ -49,7 +51,7 @@ func TestAnyInterleavingEndsAsTheModelSays(t *testing.T) {
 			t.Run("sqlite, "+name, func(t *testing.T) {
 				t.Parallel()
 				exec := execSQL(func(q string) string { return q })
-				interleave(t, order, batched, func(t testing.TB) *opened[pawl.SQLTx] { return openSQLite(t, effectSchema) }, exec)
+				interleave(t, order, batched, func(t testing.TB) *opened[pawl.SQLTx] { return openSQLite(t, effectSchema) }, nil, exec)
 			})
 			t.Run("pgx, "+name, func(t *testing.T) {
 				t.Parallel()
@@ -59,6 +61,12 @@ func TestAnyInterleavingEndsAsTheModelSays(t *testing.T) {
 					create(t, s.db, `truncate effect, pawl_decision, pawl_redelivery, pawl_hold, pawl_stream, pawl_revision, pawl_operation_item,
 						pawl_operation, pawl_audit, pawl_attempt, pawl_pause, pawl_quarantine, pawl_condition, pawl_progress, pawl_scope, pawl_consumer`)
 					return s
+				}, func() (pawl.Store[pgx.Tx], func(), error) {
+					pool, err := pgxpool.New(t.Context(), url)
+					if err != nil {
+						return nil, nil, err
+					}
+					return postgres.New(pool), pool.Close, nil
 				}, execPgx)
 			})
 		}
@@ -152,6 +160,7 @@ func happenings() pawl.Decoder[happening] {
 type interleaving[Tx any] struct {
 	*caseTB
 	*opened[Tx]
+	connect  func() (pawl.Store[Tx], func(), error)
 	exec     execTx[Tx]
 	order    pawl.Order
 	batched  bool
@@ -181,11 +190,14 @@ type modelOperation struct {
 	state  pawl.OperationState
 }
 
-func interleave[Tx any](t *testing.T, order pawl.Order, batched bool, open func(testing.TB) *opened[Tx], exec execTx[Tx]) {
+// connect gives a process connections of its own; nil: all use the store that was opened.
+func interleave[Tx any](
+	t *testing.T, order pawl.Order, batched bool, open func(testing.TB) *opened[Tx], connect func() (pawl.Store[Tx], func(), error), exec execTx[Tx],
+) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tb := &caseTB{t, rt}
 		c := &interleaving[Tx]{
-			caseTB: tb, opened: open(tb), exec: exec, order: order, batched: batched,
+			caseTB: tb, opened: open(tb), connect: connect, exec: exec, order: order, batched: batched,
 			workers: rapid.IntRange(1, 4).Draw(rt, "workers"), batch: rapid.SampledFrom([]int{1, 2, 4, 20}).Draw(rt, "most in a batch"),
 			crashes: rapid.Bool().Draw(rt, "crashes"),
 			script:  &script{repaired: map[string]bool{}, calls: map[string]int{}, settled: make(chan struct{}, 1)},
@@ -213,7 +225,16 @@ func interleave[Tx any](t *testing.T, order pawl.Order, batched bool, open func(
 
 // run is one process.
 func (c *interleaving[Tx]) run(ctx context.Context, source pawl.Source) error {
-	r := pawl.NewRunner(c.Store, source, pawl.Config{
+	store := c.Store
+	if c.connect != nil {
+		own, end, err := c.connect()
+		if err != nil {
+			return err
+		}
+		defer end()
+		store = own
+	}
+	r := pawl.NewRunner(store, source, pawl.Config{
 		Consumer: "model", Workers: c.workers, MaxBatch: c.batch, MaxTries: modelTries, CommitInterval: 10 * time.Millisecond,
 		Budget: pawl.Budget{Records: 1 << 30, Share: 1}, Logger: slog.New(slog.DiscardHandler),
 		Hooks: pawl.Hooks{
@@ -629,16 +650,21 @@ func (c *interleaving[Tx]) calm() {
 	c.compare()
 }
 
-// early finds out about later copies that came while the first was being dealt with, and whose stream is blocked again since:
-// before the first had its decision they were held, and behind it they were decided at once. Either is right.
+// early finds out about later copies of a key that has its decision, in a stream that is blocked. They are decided at once
+// where the decision was there before their transaction began, and held where it came later: because it was in the same
+// batch, or was the replay of a record that was being dealt with. Either is right, and only for these.
 func (c *interleaving[Tx]) early() {
 	held := map[string]bool{}
 	for _, at := range c.lines(`select p.partition || '@' || h.position_offset from pawl_hold h join pawl_progress p on p.id = h.progress_id`) {
 		held[at] = true
 	}
-	for _, f := range c.book.all(func(f *fate) bool { return f.outcome == pawl.Held && c.book.claims[f.came.ID] != nil }) {
-		if !held[f.String()] {
+	for _, f := range c.book.all(func(f *fate) bool { return !f.claimed && c.book.claims[f.came.ID] != nil }) {
+		b := c.book.blocker(f.came.Stream)
+		switch is := held[f.String()]; {
+		case f.outcome == pawl.Held && !is:
 			c.book.decide(f)
+		case f.outcome != pawl.Held && is && b != nil && b.offset < f.offset && !f.edited:
+			f.outcome, f.aside, f.cause = pawl.Held, "", ""
 		}
 	}
 }
