@@ -1,6 +1,8 @@
 package pawl
 
 import (
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,4 +134,39 @@ func (bs *breakers) gaveUp(routes []int) {
 			b.probing = false
 		}
 	}
+}
+
+// isDown counts a failure against a dependency.
+func (r *Runner[Tx]) isDown(name string, routes []int, err error) {
+	if name == "" || !r.down.failed(name, routes, time.Now()) {
+		return
+	}
+	r.alarm(Condition{
+		Partition: Partition{Index: AllPartitions}, State: StateDependencyDown, Next: NoStart,
+		Reason: fmt.Sprintf("%s fails again and again: %v", name, err),
+		Hint:   "what needs it waits, and nothing is lost; one record at a time asks whether it is back",
+	})
+}
+
+// isBack tells that dependencies answer again, and wakes what waits for them.
+func (r *Runner[Tx]) isBack(names []string) {
+	if len(names) == 0 {
+		return
+	}
+	r.cfg.Logger.Info("dependencies answer again", "names", names)
+	if !r.down.some() { // the condition is one for all of them
+		r.over(Partition{Index: AllPartitions}, StateDependencyDown)
+	}
+	for _, l := range r.lanes() {
+		l.hurry()
+	}
+}
+
+// routesText names the routes that read the topic.
+func (l *lane[Tx]) routesText() string {
+	var names []string
+	for _, route := range l.routes {
+		names = append(names, l.r.routeNames[route])
+	}
+	return strings.Join(names, ", ")
 }

@@ -82,3 +82,29 @@ func (s *spending) most(n, decisions int) int {
 	}
 	return min(n, max(min(s.Records, BudgetFrom/2)/decisions, 1))
 }
+
+// mayQuarantine refuses a batch that would set aside more than is allowed.
+func (r *Runner[Tx]) mayQuarantine(decisions []*Decision) error {
+	n := 0
+	var first *Decision
+	for _, d := range decisions {
+		if d.Outcome == Quarantined && !d.Repeat && d.Kept == nil {
+			if n++; first == nil {
+				first = d
+			}
+		}
+	}
+	if n > 0 && r.cfg.OnPoison == PoisonStop {
+		return &latchError{
+			StatePoison, fmt.Sprintf("the record at %s offset %d cannot take effect: %s: %s", first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
+			"repair what reads it, or let it be quarantined (Config.OnPoison)",
+		}
+	}
+	if over := r.budget.spend(len(decisions), n); over != "" {
+		return &latchError{
+			StateQuarantineBudget, fmt.Sprintf("%s; the first is at %s offset %d: %s: %s", over, first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
+			"is it the records, or the code that reads them? Nothing of this batch was set aside. Going on begins the budget anew",
+		}
+	}
+	return nil
+}

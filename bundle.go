@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/fault"
@@ -91,9 +90,10 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		most = 1
 		defer l.r.down.gaveUp(l.routes) // if it has not found out
 	}
-	wary := l.isWary()
-	if wary {
-		if err := b.attempt(ctx); err != nil {
+	noted := false
+	if l.isWary() {
+		var err error
+		if noted, err = b.attempt(ctx); err != nil {
 			return b.failed(ctx, err, b.at(0), 1)
 		}
 		most = 1
@@ -115,7 +115,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	}
 	offsets := make([]int64, 0, n)
 	for i, rec := range b.records[:n] {
-		if b.at(i)[0].Kept == nil { // what is kept moves no position: where it came from is being read again, others may not have it
+		if b.keptAt(i) == nil { // what is kept moves no position: where it came from is being read again, others may not have it
 			offsets = append(offsets, rec.Offset)
 		}
 	}
@@ -147,7 +147,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		Settled:  func() { l.progress.settle(offsets, l.owned) },
 	})
 	took := time.Since(began)
-	if err != nil && wary && !errors.Is(err, fault.ErrCrash) {
+	if err != nil && noted && !errors.Is(err, fault.ErrCrash) {
 		l.survived(ctx, b.records[0].Offset)
 	}
 	if err == nil {
@@ -168,83 +168,6 @@ func (l *lane[Tx]) stuck() error {
 	}
 }
 
-// latchError: the batch must not be committed, and the consumer stops.
-type latchError struct {
-	state        State
-	reason, hint string
-}
-
-func (e *latchError) Error() string { return e.reason }
-
-// mayQuarantine refuses a batch that would set aside more than is allowed.
-func (r *Runner[Tx]) mayQuarantine(decisions []*Decision) error {
-	n := 0
-	var first *Decision
-	for _, d := range decisions {
-		if d.Outcome == Quarantined && !d.Repeat && d.Kept == nil {
-			if n++; first == nil {
-				first = d
-			}
-		}
-	}
-	if n > 0 && r.cfg.OnPoison == PoisonStop {
-		return &latchError{
-			StatePoison, fmt.Sprintf("the record at %s offset %d cannot take effect: %s: %s", first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
-			"repair what reads it, or let it be quarantined (Config.OnPoison)",
-		}
-	}
-	if over := r.budget.spend(len(decisions), n); over != "" {
-		return &latchError{
-			StateQuarantineBudget, fmt.Sprintf("%s; the first is at %s offset %d: %s: %s", over, first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
-			"is it the records, or the code that reads them? Nothing of this batch was set aside. Going on begins the budget anew",
-		}
-	}
-	return nil
-}
-
-// isBack tells that dependencies answer again, and wakes what waits for them.
-func (r *Runner[Tx]) isBack(names []string) {
-	if len(names) == 0 {
-		return
-	}
-	r.cfg.Logger.Info("dependencies answer again", "names", names)
-	if !r.down.some() { // the condition is one for all of them
-		r.over(Partition{Index: AllPartitions}, StateDependencyDown)
-	}
-	r.mu.Lock()
-	var lanes []*lane[Tx]
-	for _, s := range r.seats {
-		if s.lane != nil {
-			lanes = append(lanes, s.lane)
-		}
-	}
-	r.mu.Unlock()
-	for _, l := range lanes {
-		l.hurry()
-	}
-}
-
-// routesText names the routes that read the topic.
-func (l *lane[Tx]) routesText() string {
-	var names []string
-	for _, route := range l.routes {
-		names = append(names, l.r.routeNames[route])
-	}
-	return strings.Join(names, ", ")
-}
-
-// isDown counts a failure against a dependency.
-func (r *Runner[Tx]) isDown(name string, routes []int, err error) {
-	if name == "" || !r.down.failed(name, routes, time.Now()) {
-		return
-	}
-	r.alarm(Condition{
-		Partition: Partition{Index: AllPartitions}, State: StateDependencyDown, Next: NoStart,
-		Reason: fmt.Sprintf("%s fails again and again: %v", name, err),
-		Hint:   "what needs it waits, and nothing is lost; one record at a time asks whether it is back",
-	})
-}
-
 // settled follows a commit: progress, memory, and the size of the next batch.
 func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	last := b.records[n-1].Offset
@@ -262,8 +185,8 @@ func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	bytes := 0
 	var kept []Kept
 	for i, rec := range b.records[:n] {
-		if st := b.at(i)[0]; st.Kept != nil {
-			kept = append(kept, *st.Kept)
+		if k := b.keptAt(i); k != nil {
+			kept = append(kept, *k)
 		} else {
 			bytes += rec.size()
 		}
@@ -277,6 +200,16 @@ func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	}
 }
 
+// keptAt says where record i is kept; nil: it is a record of the log. Every step of a record says the same.
+func (b *bundle[Tx]) keptAt(i int) *Kept {
+	for _, of := range b.steps {
+		if of[i] != nil {
+			return of[i].Kept
+		}
+	}
+	return nil
+}
+
 // at returns the steps of record i, one for each route that it is for.
 func (b *bundle[Tx]) at(i int) (steps []*step[Tx]) {
 	for _, of := range b.steps {
@@ -285,87 +218,6 @@ func (b *bundle[Tx]) at(i int) (steps []*step[Tx]) {
 		}
 	}
 	return steps
-}
-
-// dropKept gives up kept records: someone else has settled them, or their operation was stopped.
-func (b *bundle[Tx]) dropKept() {
-	var kept []Kept
-	for i := len(b.records) - 1; i >= 0; i-- {
-		if st := b.at(i)[0]; st.Kept != nil {
-			kept = append(kept, *st.Kept)
-			b.records = slices.Delete(b.records, i, i+1)
-			for r := range b.steps {
-				b.steps[r] = slices.Delete(b.steps[r], i, i+1)
-			}
-		}
-	}
-	b.until, b.failing = 0, 0
-	b.l.dropWaiting()
-	b.l.dropped(kept)
-}
-
-// attempt notes, before anything is tried, that the record at the head is about to be. One that an earlier owner has noted,
-// and that is still here, has killed it.
-func (b *bundle[Tx]) attempt(ctx context.Context) error {
-	l, offset := b.l, b.records[0].Offset
-	if b.at(0)[0].Kept != nil {
-		return nil // its position is settled
-	}
-	l.committing.Lock() // owned is this one's for as long
-	before, err := l.bound.Attempt(ctx, l.owned, offset)
-	l.committing.Unlock()
-	if err != nil {
-		return err
-	}
-	if before-l.r.tried.add(l.row, offset) >= l.r.cfg.MaxDeaths-waryFrom {
-		for _, st := range b.at(0) {
-			st.tries = before + waryFrom
-			st.setAside(CauseCrash, errors.New("the process that tried this record alone died of it"))
-			st.fixed = true
-		}
-	}
-	return nil
-}
-
-// survived takes back the note of a try that returned, also where the lane is being taken away: only who did not live to do
-// so has died of the record.
-func (l *lane[Tx]) survived(ctx context.Context, offset int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surviveTimeout)
-	defer cancel()
-	if err := l.bound.Survive(ctx, l.owned, offset); err != nil {
-		l.r.cfg.Logger.Warn("attempt not taken back: its record may be blamed for a death", "partition", l.assignment.Partition.String(),
-			"offset", offset, "error", err)
-	}
-	l.r.tried.forget(l.row, offset)
-}
-
-const surviveTimeout = 5 * time.Second
-
-// attempts counts what this process has tried alone, and survived: whichever lane it was in.
-type attempts struct {
-	mu sync.Mutex
-	of map[attempted]int
-}
-
-type attempted struct{ row, offset int64 }
-
-func (a *attempts) forget(row, offset int64) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.of, attempted{row, offset})
-}
-
-// add returns how many there were before.
-func (a *attempts) add(row, offset int64) (before int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.of == nil {
-		a.of = map[attempted]int{}
-	}
-	at := attempted{row, offset}
-	before = a.of[at]
-	a.of[at]++
-	return before
 }
 
 // warnOfQuarantine says that records were set aside: once per batch and cause, with an example.

@@ -125,12 +125,9 @@ func (s *deskStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 		return err
 	}
 	for _, d := range w.Decisions {
-		i := s.find(d.Kept)
 		s.mu.Lock()
 		s.applied = append(s.applied, d.Record.Offset)
-		if i >= 0 {
-			s.tasks = slices.Delete(s.tasks, i, i+1)
-		}
+		s.tasks = slices.DeleteFunc(s.tasks, func(t Task) bool { return d.Kept != nil && t.Kept == *d.Kept })
 		s.mu.Unlock()
 	}
 	return nil

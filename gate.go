@@ -148,3 +148,11 @@ func (r *Runner[Tx]) lookAround(ctx context.Context) error {
 	}
 	return nil
 }
+
+// latchError: the batch must not be committed, and the consumer stops.
+type latchError struct {
+	state        State
+	reason, hint string
+}
+
+func (e *latchError) Error() string { return e.reason }

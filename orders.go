@@ -40,15 +40,13 @@ func (r *Runner[Tx]) askOrders() {
 func (r *Runner[Tx]) takeOrders(ctx context.Context) error {
 	lanes := map[int64]*lane[Tx]{}
 	rows := []int64{}
-	r.mu.Lock()
-	bound := r.bound
-	for _, s := range r.seats {
-		if s.lane != nil && s.lane.bound == bound {
-			lanes[s.lane.row] = s.lane
-			rows = append(rows, s.lane.row)
+	bound := r.opened()
+	for _, l := range r.lanes() {
+		if l.bound == bound {
+			lanes[l.row] = l
+			rows = append(rows, l.row)
 		}
 	}
-	r.mu.Unlock()
 	orders, err := bound.Orders(ctx, rows, r.cfg.Now(), mostTasks)
 	if err != nil {
 		return err

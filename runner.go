@@ -228,6 +228,19 @@ func (r *Runner[Tx]) worker() {
 	}
 }
 
+// lanes are those that have work at the moment.
+func (r *Runner[Tx]) lanes() []*lane[Tx] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*lane[Tx], 0, len(r.seats))
+	for _, s := range r.seats {
+		if s.lane != nil {
+			all = append(all, s.lane)
+		}
+	}
+	return all
+}
+
 // laneBytes is one lane's share of the memory for records that wait.
 func (r *Runner[Tx]) laneBytes() int {
 	r.mu.Lock()
@@ -246,15 +259,7 @@ func (r *Runner[Tx]) commitLoop(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		r.mu.Lock()
-		lanes := make([]*lane[Tx], 0, len(r.seats))
-		for _, s := range r.seats {
-			if s.lane != nil {
-				lanes = append(lanes, s.lane)
-			}
-		}
-		r.mu.Unlock()
-		if err := r.commit(ctx, lanes); err != nil && ctx.Err() == nil {
+		if err := r.commit(ctx, r.lanes()); err != nil && ctx.Err() == nil {
 			if errors.Is(err, fault.ErrCrash) {
 				r.fail(err)
 				return

@@ -112,10 +112,10 @@ func (s *bound[Tx]) Attempt(ctx context.Context, o *pawl.Ownership, offset int64
 	return before, nil
 }
 
-// Survive forgets a try. See pawl.BoundStore.
+// Survive takes a try back. See pawl.BoundStore.
 func (s *bound[Tx]) Survive(ctx context.Context, o *pawl.Ownership, offset int64) error {
-	if err := s.link.exec(ctx, stmt{sql: s.query["forget_attempt"], args: []any{int32(o.Row), offset}}); err != nil {
-		return fmt.Errorf("forget an attempt at %s@%d: %w", o.Partition, offset, err)
+	if err := s.link.exec(ctx, stmt{sql: s.query["survive_attempt"], args: []any{int32(o.Row), offset}}); err != nil {
+		return fmt.Errorf("take back an attempt at %s@%d: %w", o.Partition, offset, err)
 	}
 	return nil
 }

@@ -102,14 +102,14 @@ func (s *bound) Release(ctx context.Context, o *pawl.Ownership) error {
 	return fault.Hit(ctx, fault.Released)
 }
 
-// Survive forgets a try. See pawl.BoundStore.
+// Survive takes a try back. See pawl.BoundStore.
 func (s *bound) Survive(ctx context.Context, o *pawl.Ownership, offset int64) error {
 	err := s.write(ctx, func(tx *transaction) error {
-		_, err := tx.ExecContext(ctx, query("forget_attempt"), sql.Named("id", o.Row), sql.Named("offset", offset))
+		_, err := tx.ExecContext(ctx, query("survive_attempt"), sql.Named("id", o.Row), sql.Named("offset", offset))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("forget an attempt at %s@%d: %w", o.Partition, offset, err)
+		return fmt.Errorf("take back an attempt at %s@%d: %w", o.Partition, offset, err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ func adminTests[Tx any]() []test[Tx] {
 		{"blocked streams are listed with what waits in them", adminBlocked[Tx]},
 		{"a pause reaches the owners, and ends", adminPause[Tx]},
 		{"attempts are counted until the position passes them", attemptCounted[Tx]},
+		{"an attempt that was survived is taken back, and no other", attemptSurvived[Tx]},
 		{"an attempt proves the fence", attemptFenced[Tx]},
 		{"crashes in a row are told to the next owner", crashesTold[Tx]},
 		{"evidence is found by key, event and stream", adminEvidence[Tx]},
@@ -247,6 +248,22 @@ func attemptCounted[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	two.wantAttempts(o, 0, 0)
 	two.wantAttempts(o, 1, 0)
+}
+
+func attemptSurvived[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	o := one.acquire(partition(0), 0)
+	one.wantAttempts(o, 0, 0) // this one dies of it
+	o = two.acquire(partition(0), 0)
+	two.wantAttempts(o, 0, 1)
+	if err := two.store.Survive(w.ctx, o, 7); err != nil {
+		t.Fatalf("survive what was never tried: %v", err)
+	}
+	if err := two.store.Survive(w.ctx, o, 0); err != nil {
+		t.Fatal(err)
+	}
+	two.wantAttempts(o, 0, 1) // the death of the first is still known
 }
 
 func attemptFenced[Tx any](t *testing.T, h Harness[Tx]) {

@@ -42,17 +42,20 @@ from moved
 -- name: note_attempt
 select pawl_note_attempt($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::timestamptz)
 
--- name: forget_attempt
-delete from pawl_attempt
+-- name: survive_attempt
+-- One try less: those whose owners died of it stay.
+update pawl_attempt
+set attempts = attempts - 1
 where progress_id = $1::integer
   and position_offset = $2::bigint
+  and attempts > 0
 
 -- name: read_progress
 -- An owner that went carefully and died while it tried a record has advanced past others before: it counts as the two that
 -- made it careful.
 select epoch, coalesce(owner, ''), seq, next_offset,
        crashes + case when exists (
-           select from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset
+           select from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset and a.attempts > 0
        ) then 2 else 0 end
 from pawl_progress p
 where id = $1::integer

@@ -75,7 +75,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"what is kept is settled once (SQLite)", "sqlite/keep.go", `if n, err := result.RowsAffected(); err != nil || n != 1 {`, `if n, err := result.RowsAffected(); err != nil || n > 1 {`, "./sqlite", "TestStore/kept"},
 	{"a stream passes to the next blocker", "postgres/migration/003_keep.sql", `and status = 1 and blocks)`, `and status = 0 and blocks)`, "./postgres", "TestConformancePgx/kept"},
 	{"released records keep their order in their stream", "stream.go", `steps[i-1].Record.Offset > st.Record.Offset`, `true`, "./test", "TestReleasedRecordsKeepTheirOrderWhateverTheBatch"},
-	{"what waits behind a dropped task is dropped", "bundle.go", `	b.l.dropWaiting()
+	{"what waits behind a dropped task is dropped", "task.go", `	b.l.dropWaiting()
 `, ``, "./test", "TestWhatIsDroppedIsNotOvertaken"},
 	{"a task that is refused is dropped", "bundle.go", `	case errors.Is(err, ErrNotKept):
 		b.dropKept()
@@ -87,8 +87,8 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"what is behind a blocked stream waits", "decide.go", `	st.Outcome, st.Reason = Held, "its stream is blocked"
 	return true`, `	return false`, "./test", "TestAnyInterleaving.*/sqlite,_order_0,_batched_false"},
 	{"tasks are in the order of their partitions", "kept.go", `cmp.Compare(a.Record.Offset, b.Record.Offset)`, `cmp.Compare(b.Record.Offset, a.Record.Offset)`, "./test", "TestABlockedStreamIsHeldAndReleasedInOrder/sqlite"},
-	{"an edit does not make a record another's", "lane.go", `			if other { // whatever`, `			if false { // whatever`, "./test", "TestAnEditDoesNotMakeARecordAnothers"},
-	{"a route that left a topic has no tasks there", "lane.go", `if !slices.Contains(l.routes, t.Route) {`, `if false {`, "./test", "TestWhatIsKeptForARouteThatLeftItsTopicWaits"},
+	{"an edit does not make a record another's", "task.go", `			if other { // whatever`, `			if false { // whatever`, "./test", "TestAnEditDoesNotMakeARecordAnothers"},
+	{"a route that left a topic has no tasks there", "task.go", `if !slices.Contains(l.routes, t.Route) {`, `if false {`, "./test", "TestWhatIsKeptForARouteThatLeftItsTopicWaits"},
 	{"a lane that was stopped sorts nothing", "lane.go", `		l.decode(&b, cut)
 		l.mu.Lock()
 		if l.stopped {`, `		l.decode(&b, cut)
@@ -123,7 +123,7 @@ where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersO
 	{"the breaker opens", "breaker.go", `const trip = 5`, `const trip = 1 << 30`, ".", "TestADependencyThatIsDownIsSpared"},
 	{"what is behind a blocked stream waits", "decide.go", `d.blocked[blockedStream{st.Route, st.Identity.Stream}] = true`, `_ = 0`, "./test", "TestABlockedStreamIsHeldAndReleasedInOrder/sqlite"},
 	{"what is held is bounded", "decide.go", `if d.full && st.Kept == nil {`, `if false {`, "./test", "TestWhatIsHeldIsBounded"},
-	{"who tried a record and died is remembered", "bundle.go", `if before-l.r.tried.add(l.row, offset) >= l.r.cfg.MaxDeaths-waryFrom {`, `if false {`, "./test", "TestARecordThatKillsItsProcessIsSetAside/postgres,_order_0"},
+	{"who tried a record and died is remembered", "wary.go", `if before-l.r.tried.add(l.row, offset) >= l.r.cfg.MaxDeaths-waryFrom {`, `if false {`, "./test", "TestARecordThatKillsItsProcessIsSetAside/postgres,_order_0"},
 	{"counts: what came in is counted", "lane.go", `h(l.assignment.Partition, len(l.incoming)-before)`, `h(l.assignment.Partition, len(records)+1)`, "./metrics", "TestCountsAreConserved"},
 	{"counts: by what was decided", "metrics/tally.go", `if at >= len(t.counts) || t.counts[at].kind != k {`, `if at >= len(t.counts) {`, "./metrics", "TestCountsAreConserved"},
 	{"series end with their partition", "metrics/condition.go", `return of.partition == p })`, `return false })`, "./metrics", "TestWhatIsToldOfAPartition"},

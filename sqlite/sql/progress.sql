@@ -30,17 +30,20 @@ where id = :id
   and owner = :token
 returning seq
 
--- name: forget_attempt
-delete from pawl_attempt
+-- name: survive_attempt
+-- One try less: those whose owners died of it stay.
+update pawl_attempt
+set attempts = attempts - 1
 where progress_id = :id
   and position_offset = :offset
+  and attempts > 0
 
 -- name: read_progress
 -- An owner that went carefully and died while it tried a record has advanced past others before: it counts as the two that
 -- made it careful.
 select epoch, coalesce(owner, ''), seq, next_offset,
        crashes + 2 * exists (
-           select 1 from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset
+           select 1 from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset and a.attempts > 0
        )
 from pawl_progress p
 where id = ?

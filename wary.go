@@ -1,0 +1,87 @@
+package pawl
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A record that kills whoever tries it is found without a write in normal times. The store counts owners in a row that
+// neither gave back nor settled anything; after some of them the next one is wary: it tries one record at a time, and notes
+// each before. One that was noted, and whose owner did not live to take that back, has killed it.
+
+// waryFrom is how many owners in a row must have died before records are tried one at a time.
+const waryFrom = 2
+
+// isWary reports whether records are tried one at a time, with a note before each.
+func (l *lane[Tx]) isWary() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.wary > 0
+}
+
+// attempt notes, before anything is tried, that the record at the head is about to be. One that as many owners have noted as
+// Config.MaxDeaths allows is set aside instead. noted says that it is to be taken back by who survives.
+func (b *bundle[Tx]) attempt(ctx context.Context) (noted bool, err error) {
+	l, offset := b.l, b.records[0].Offset
+	if b.keptAt(0) != nil {
+		return false, nil // its position is settled
+	}
+	l.committing.Lock() // owned is this one's for as long
+	before, err := l.bound.Attempt(ctx, l.owned, offset)
+	l.committing.Unlock()
+	if err != nil {
+		return false, err
+	}
+	if before-l.r.tried.add(l.row, offset) >= l.r.cfg.MaxDeaths-waryFrom {
+		for _, st := range b.at(0) {
+			st.tries = before + waryFrom
+			st.setAside(CauseCrash, errors.New("the process that tried this record alone died of it"))
+			st.fixed = true
+		}
+		return false, nil
+	}
+	return true, nil
+}
+
+// survived takes back the note of a try that returned, also where the lane is being taken away: only who did not live to do
+// so has died of the record.
+func (l *lane[Tx]) survived(ctx context.Context, offset int64) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surviveTimeout)
+	defer cancel()
+	if err := l.bound.Survive(ctx, l.owned, offset); err != nil {
+		l.r.cfg.Logger.Warn("attempt not taken back: its record may be blamed for a death", "partition", l.assignment.Partition.String(),
+			"offset", offset, "error", err)
+	}
+	l.r.tried.forget(l.row, offset)
+}
+
+const surviveTimeout = 5 * time.Second
+
+// attempts counts what this process has tried alone, and survived: whichever lane it was in.
+type attempts struct {
+	mu sync.Mutex
+	of map[attempted]int
+}
+
+type attempted struct{ row, offset int64 }
+
+// add returns how many there were before.
+func (a *attempts) add(row, offset int64) (before int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of == nil {
+		a.of = map[attempted]int{}
+	}
+	at := attempted{row, offset}
+	before = a.of[at]
+	a.of[at]++
+	return before
+}
+
+func (a *attempts) forget(row, offset int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.of, attempted{row, offset})
+}
