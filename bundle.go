@@ -104,8 +104,9 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	_, careful := l.limits()
+	now := l.r.cfg.Now()
 	d := decider[Tx]{
-		steps: steps, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
+		given: steps, routes: l.r.routes, now: now, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
 		class: l.class, full: l.r.holdsFull.Load(),
 	}
 	decisions := make([]*Decision, len(steps))
@@ -134,25 +135,28 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		}
 	})
 	defer stuck.Stop()
-	err := l.apply(bounded, n, &Work[Tx]{
-		Decisions: decisions, Now: l.r.cfg.Now(),
-		Run: func(ctx context.Context, s Session[Tx]) error {
-			if err := d.run(ctx, s); err != nil {
-				return err
-			}
-			return l.r.mayQuarantine(decisions)
-		},
+	w := &Work[Tx]{
+		Decisions: decisions, Now: now,
 		Beside: l.order != OrderPartition, Turn: &l.committing,
 		Frontier: func() int64 { return l.progress.after(offsets) },
 		Settled:  func() { l.progress.settle(offsets, l.owned) },
-	})
+	}
+	w.Run = func(ctx context.Context, s Session[Tx]) error {
+		w.Decisions = d.meet(w.Gaps)
+		if err := d.run(ctx, s); err != nil {
+			return err
+		}
+		return l.r.mayQuarantine(w.Decisions)
+	}
+	err := l.apply(bounded, n, w)
+	d.part()
 	took := time.Since(began)
 	if err != nil && noted && !errors.Is(err, fault.ErrCrash) {
 		l.survived(ctx, b.records[0].Offset)
 	}
 	if err == nil {
 		l.r.isBack(l.r.down.succeeded(l.routes))
-		b.settled(decisions, n, took)
+		b.settled(w.Decisions, n, took)
 		return 0, nil
 	}
 	return b.failed(ctx, err, steps, n)
@@ -242,6 +246,7 @@ func (b *bundle[Tx]) warnOfQuarantine(decisions []*Decision) {
 func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n int) (time.Duration, error) {
 	var wait *waitError
 	var split *splitError
+	var ask *askError
 	var later *verb
 	var latched *latchError
 	l, first := b.l, steps[0].Record.Offset
@@ -264,6 +269,12 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 
 	case errors.Is(err, errNeedsCare):
 		l.takeCare()
+		return 0, nil
+
+	case errors.As(err, &ask) && ctx.Err() == nil:
+		if err := b.ask(ctx, ask.streams, err); err != nil {
+			return b.failed(ctx, err, steps, n)
+		}
 		return 0, nil
 
 	case errors.As(err, &split):
@@ -304,6 +315,22 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 		return 0, nil
 	}
 	return b.convict(err, class, first, steps), nil
+}
+
+// ask has the source of truth asked that a declared effect needs, outside any transaction.
+func (b *bundle[Tx]) ask(ctx context.Context, streams []string, needs error) error {
+	var of *batchError
+	errors.As(needs, &of)
+	ctx, cancel := context.WithTimeout(ctx, b.l.r.cfg.HandlerTimeout)
+	defer cancel()
+	for _, steps := range b.steps {
+		if i := slices.IndexFunc(steps, func(st *step[Tx]) bool { return st != nil && st.Route == of.route }); i >= 0 {
+			if err := steps[i].section.ask(ctx, streams); err != nil {
+				return &batchError{of.route, fmt.Errorf("ask the source of truth: %w", err)}
+			}
+		}
+	}
+	return nil
 }
 
 // leave moves the stream of the record at offset, which has to wait, to a bundle of its own. It reports false where there

@@ -27,11 +27,16 @@ type step[Tx any] struct {
 // decider gives the steps of one batch their outcomes, inside the transaction. It is policy only: which handler runs,
 // what its answer means, and what must be undone.
 type decider[Tx any] struct {
-	steps    []*step[Tx]
+	given    []*step[Tx] // the batch
+	steps    []*step[Tx] // and what it may set free: see meet
+	routes   []boundRoute[Tx]
 	blocked  map[blockedStream]bool // streams that were blocked by a record of this batch
 	full     bool                   // no more may be held
-	careful  bool                   // a mark before each record, so that one can be undone alone
-	suspect  bool                   // of one record: what fails at COMMIT must show which route is to blame
+	now      time.Time
+	gaps     map[int]map[string]*Gap // by route and stream
+	lent     map[section[Tx]]int     // how many records of the batch were in each section before meet
+	careful  bool                    // a mark before each record, so that one can be undone alone
+	suspect  bool                    // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
 	maxTries int
 	class    func(error) Class
@@ -59,9 +64,10 @@ const holdsWait = time.Second
 
 var errHoldsFull = errors.New("its stream is blocked, and no more records may be held")
 
-// block follows a decision: a record that was set aside may block its stream for what comes after it.
+// block follows a decision: a record that was set aside may block its stream for what comes after it. A conflict is about
+// its key, and one before a gap waits for a record that must be able to pass.
 func (d *decider[Tx]) block(st *step[Tx]) {
-	if st.Sequenced && st.Outcome == Quarantined && st.Cause != CauseConflict && st.Identity.Stream != "" {
+	if st.Sequenced && st.Outcome == Quarantined && st.Cause != CauseConflict && st.Cause != CauseGap && st.Identity.Stream != "" {
 		st.Blocks = true
 		d.blocked[blockedStream{st.Route, st.Identity.Stream}] = true
 	}
@@ -103,6 +109,7 @@ func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
 	for _, st := range d.steps {
 		if !st.fixed {
 			st.Outcome, st.Reason, st.Cause, st.Repeat = 0, "", "", false
+			st.Expected, st.Until = 0, time.Time{}
 		}
 		st.settleFromPrior() // also of what was set aside: its key may have been decided meanwhile
 		st.Blocks = false
@@ -138,6 +145,8 @@ func (st *step[Tx]) settleFromPrior() {
 	switch {
 	case p == nil:
 	case st.Outcome == Skipped: // by an operator, whatever its content
+	case p.SupersededBy != "" && p.Fingerprint == Fingerprint{}:
+		st.supersede(p.SupersededBy)
 	case p.Accepts(st.Fingerprint):
 		st.Outcome, st.Reason, st.Repeat = Duplicate, "already "+p.Outcome.String(), p.SamePosition
 	default:
@@ -154,12 +163,19 @@ func (st *step[Tx]) settleFromCopy(first *step[Tx]) bool {
 		st.Outcome, st.Reason = Duplicate, "already "+first.Outcome.String()
 	case first.Outcome.Claims():
 		st.conflict(fmt.Sprintf("the key was decided for other content at offset %d", first.Record.Offset))
-	case same: // what set the first aside holds for its copy too
-		st.Outcome, st.Cause, st.Reason, st.Tries = Quarantined, first.Cause, first.Reason, first.Tries
+	case first.Outcome == Held: // which of them it will be is decided when their turn comes
+		st.Outcome, st.Reason, st.Expected, st.Until = Held, first.Reason, first.Expected, first.Until
+	case same: // what is said of the first holds for its copy too
+		st.Outcome, st.Cause, st.Reason, st.Tries = first.Outcome, first.Cause, first.Reason, first.Tries
 	default:
 		return false
 	}
 	return true
+}
+
+// supersede decides an event that comes after its correction.
+func (st *step[Tx]) supersede(by string) {
+	st.Outcome, st.Reason = Superseded, clip(fmt.Sprintf("corrected by %q, which came before it", by))
 }
 
 func (st *step[Tx]) conflict(reason string) {
@@ -169,10 +185,14 @@ func (st *step[Tx]) conflict(reason string) {
 // runRecords calls a per-record handler for each undecided step, in order.
 func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*step[Tx]) error {
 	decided := make(map[KeyID]*step[Tx], len(steps))
+	var corrected map[KeyID]*step[Tx]
 	for _, st := range steps {
 		held, err := d.waits(st)
 		if err != nil {
 			return err
+		}
+		if by := corrected[st.KeyID]; by != nil && st.Outcome == 0 && !held && decided[st.KeyID] == nil {
+			st.supersede(by.Identity.Key)
 		}
 		if st.Outcome == 0 && !held {
 			if first := decided[st.KeyID]; first == nil || !st.settleFromCopy(first) {
@@ -185,8 +205,20 @@ func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*st
 		if st.Outcome.Claims() {
 			decided[st.KeyID] = st
 		}
+		if st.Supersedes() {
+			corrected = note(corrected, st)
+		}
 	}
 	return nil
+}
+
+// note keeps who corrects a key.
+func note[Tx any](corrected map[KeyID]*step[Tx], by *step[Tx]) map[KeyID]*step[Tx] {
+	if corrected == nil {
+		corrected = map[KeyID]*step[Tx]{}
+	}
+	corrected[NewKeyID(by.Identity.Supersedes)] = by
+	return corrected
 }
 
 func (d *decider[Tx]) runRecord(ctx context.Context, s Session[Tx], st *step[Tx]) error {
@@ -225,7 +257,8 @@ func (d *decider[Tx]) runRecord(ctx context.Context, s Session[Tx], st *step[Tx]
 // runBatch calls a batch handler once, for the first copy of each undecided key.
 func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step[Tx]) error {
 	firsts := make(map[KeyID]*step[Tx], len(steps))
-	var fresh, copies []*step[Tx]
+	var corrected map[KeyID]*step[Tx]
+	var fresh, copies, late []*step[Tx]
 	for _, st := range steps {
 		held, err := d.waits(st)
 		switch {
@@ -239,15 +272,28 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 			}
 		case firsts[st.KeyID] != nil:
 			copies = append(copies, st)
+		case corrected[st.KeyID] != nil:
+			firsts[st.KeyID] = st
+			late = append(late, st)
 		default:
 			firsts[st.KeyID] = st
 			fresh = append(fresh, st)
+			if st.Identity.Supersedes != "" {
+				corrected = note(corrected, st)
+			}
 		}
 	}
 	if len(fresh) > 0 {
 		if err := d.callBatch(ctx, s, fresh); err != nil {
 			return err
 		}
+	}
+	for _, st := range late {
+		by := corrected[st.KeyID]
+		if by.Outcome != Applied { // what becomes of it is decided without
+			return &splitError{st.Record.Offset}
+		}
+		st.supersede(by.Identity.Key)
 	}
 	for _, st := range copies {
 		if !st.settleFromCopy(firsts[st.KeyID]) {
@@ -272,11 +318,12 @@ func (d *decider[Tx]) blockBehind(steps []*step[Tx]) error {
 }
 
 func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*step[Tx]) error {
-	at, marks := make([]int, len(fresh)), make([]error, len(fresh))
+	at := make([]int, len(fresh))
+	h := &hearing{marks: make([]error, len(fresh)), steps: make([]*Decision, len(fresh)), gaps: d.gaps[fresh[0].Route], now: d.now, full: d.full}
 	for i, st := range fresh {
-		at[i] = st.at
+		at[i], h.steps[i] = st.at, &st.Decision
 	}
-	err, slow := d.call(ctx, s, func(ctx context.Context) error { return fresh[0].section.callBatch(ctx, s.Tx(), at, marks) })
+	err, slow := d.call(ctx, s, func(ctx context.Context) error { return fresh[0].section.callBatch(ctx, s, at, h) })
 	if slow {
 		d.blameSlow(fresh[0], err)
 	}
@@ -284,13 +331,29 @@ func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*ste
 		return &batchError{fresh[0].Route, err}
 	}
 	for i, st := range fresh {
-		if marks[i] == nil {
+		switch {
+		case h.marks[i] != nil:
+			d.judge(st, Unknown, h.marks[i])
+		case h.verdicts != nil && h.verdicts[i].Outcome != 0:
+			st.accept(&h.verdicts[i])
+		default:
 			st.Outcome = Applied
-		} else {
-			d.judge(st, Unknown, marks[i])
 		}
 	}
 	return nil
+}
+
+// accept takes over what a declared effect decided.
+func (st *step[Tx]) accept(v *Verdict) {
+	st.Outcome, st.Reason, st.Cause = v.Outcome, clip(v.Reason), v.Cause
+	st.VersionBefore, st.RowAffected, st.StateBefore, st.StateAfter = v.VersionBefore, v.RowAffected, v.StateBefore, v.StateAfter
+	st.Expected, st.Until = v.Expected, v.Until
+	if v.Outcome == Held && st.Kept != nil && st.Kept.Quarantine != 0 { // an operator looks after it
+		st.Outcome, st.Cause, st.Expected = Quarantined, CauseGap, 0
+	}
+	if st.Outcome == Quarantined {
+		st.Tries = max(st.tries, 1)
+	}
 }
 
 // call runs a handler within its time. slow reports that it used it up.
@@ -311,7 +374,7 @@ func (d *decider[Tx]) call(ctx context.Context, s Session[Tx], f func(context.Co
 // blameSlow counts against a record that used up its handler's time while it was alone: the transaction is gone, but next
 // time it is set aside.
 func (d *decider[Tx]) blameSlow(st *step[Tx], err error) {
-	if d.steps[0].Record != d.steps[len(d.steps)-1].Record {
+	if d.given[0].Record != d.given[len(d.given)-1].Record {
 		return
 	}
 	if st.tries++; st.tries >= d.maxTries {

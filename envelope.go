@@ -1,6 +1,7 @@
 package pawl
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,6 +27,10 @@ type Identity struct {
 	SchemaVersion int32     // of the body; 0 means none
 	OccurredAt    time.Time // when it happened at its source; zero means unknown
 
+	// Supersedes is the Key of an earlier event that this one corrects: when this one is applied, that one is marked, and if it
+	// comes only afterwards it takes no effect.
+	Supersedes string
+
 	CorrelationID string // the business flow it belongs to
 	CausationID   string // what caused it
 }
@@ -47,6 +52,9 @@ func (id *Identity) validate() error {
 		case !utf8.ValidString(f.value):
 			return fmt.Errorf("%s is not valid UTF-8", f.name)
 		}
+	}
+	if id.Supersedes == id.Key {
+		return errors.New("it supersedes itself")
 	}
 	if id.Version < 0 {
 		return fmt.Errorf("version %d is negative", id.Version)

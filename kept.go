@@ -7,21 +7,27 @@ import (
 	"time"
 )
 
-// Kept names a record that the store keeps beside the log: held behind its stream, or set aside in quarantine. When it is
-// its turn it goes the way of any record, in the lane of the partition that it came from. What Apply then does, beside the
+// Kept names a record that the store keeps beside the log: held behind its stream, held because it came early, or set aside
+// in quarantine. When it is its turn it goes the way of any record, in the lane of the partition that it came from. What Apply then does, beside the
 // row of the decision:
 //
 //	held, and decided (or a duplicate)     it is held no longer; a stream without holds and blocker is free
 //	held, and Quarantined                  it moves to quarantine, and blocks its stream if Blocks says so
 //	in quarantine, and decided             it is closed; its stream has no blocker, or the next of its blockers
 //	in quarantine, and Quarantined         it stays, with the new cause and one replay more
-//	Held                                   nothing changes
+//	early, and decided                     it is held no longer; a stream without early records has no gap
+//	early, and Quarantined                 it moves to quarantine
+//	Held                                   nothing changes, but what its stream waits for
 //
 // What is no longer kept as the task said, or whose operation no longer runs, is refused with ErrNotKept.
 type Kept struct {
 	Hold       int64 // id of the hold, or 0
+	Early      int64 // id among those that came early, or 0
 	Quarantine int64 // id in quarantine, or 0
 	Item       int64 // the item of the operation that asked for it; 0: its stream became free
+
+	// Expired says of an early one that it has waited for as long as it was to.
+	Expired bool
 
 	// Original is the fingerprint of the content as it came, where it could be decoded and was edited since: a later copy of
 	// it is a duplicate, not a conflict.
@@ -54,6 +60,7 @@ type Task struct {
 	Record Record // as it came, or as it was edited
 	By     string // who asked for it, and why; empty where its stream became free
 	Why    string
+	Prior  *Prior // of one in [Gap].Early: what the store has decided for its key
 }
 
 // MergeTasks puts items of operations and records to release in the order of their partitions, for stores: at most limit,

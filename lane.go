@@ -305,7 +305,7 @@ func (l *lane[Tx]) decode(b *bundle[Tx], records []Record) {
 		for i := range records {
 			st := &all[i]
 			st.Route, st.Record, st.Mode, st.section, st.at = route, &records[i], Live, sec, i
-			st.Sequenced = l.r.routes[route].Quarantine == QuarantineStream
+			l.r.routes[route].rules(&st.Decision)
 			if err := sec.decode(st.Record, &st.Decision); err != nil {
 				st.setAside(CausePoison, err)
 				st.fixed = true

@@ -67,6 +67,7 @@ func (s *gateStore) Apply(ctx context.Context, o *Ownership, w *Work[int]) error
 // nopSession is a transaction without a database.
 type nopSession struct{}
 
+func (nopSession) Rows() Rows                        { return nil }
 func (nopSession) Tx() int                           { return 0 }
 func (nopSession) Statements() int                   { return 0 }
 func (nopSession) Mark(context.Context) error        { return nil }

@@ -3,6 +3,7 @@ package pawl
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Outcome is what became of a record on a route. Numbers are stored: they never change meaning.
@@ -17,7 +18,8 @@ const (
 	WasStale Outcome = 3
 	// Ignored: a valid event that needs no effect here.
 	Ignored Outcome = 4
-	// Superseded: another event has made this one pointless before it was applied.
+	// Superseded: another event has made this one pointless before it was applied: its correction, or a state that already
+	// contains it.
 	Superseded Outcome = 5
 	// Held: kept behind its stream, which is blocked; it claims nothing until its turn comes.
 	Held Outcome = 6
@@ -66,6 +68,8 @@ const (
 	CauseCorruption = "corruption" // it contradicts what is stored
 	CauseFailure    = "failure"    // it failed again and again for a reason Pawl does not know
 	CauseCrash      = "crash"      // whoever tried it did not live to tell
+	CauseGap        = "gap"        // it came early, and what is missing before it did not come in time
+	CauseTransition = "transition" // the state that its stream is in does not allow it
 )
 
 // Decision is one record on one route, on its way through the transaction: first who it is, then what the store knows
@@ -86,6 +90,9 @@ type Decision struct {
 	// Sequenced says that the route keeps its streams in order. Set by the runner.
 	Sequenced bool
 
+	// Gapped says that the effect holds what comes early. Set by the runner.
+	Gapped bool
+
 	// Prior is the decision that the store already had for this Key, found at the start of the transaction.
 	Prior *Prior
 
@@ -99,18 +106,30 @@ type Decision struct {
 	Tries   int    // how often it was tried before it was quarantined
 	Blocks  bool   // of a Quarantined one: its stream is blocked from here on
 
+	// Evidence, where the effect has any: see [Verdict].
+	VersionBefore int64
+	RowAffected   string
+	StateBefore   string
+	StateAfter    string
+
+	// Expected is the version that the stream waits for, of one that is Held because it came early, until Until. Zero: it is
+	// held behind its stream, which is blocked.
+	Expected int64
+	Until    time.Time
+
 	// Repeat marks a delivery that was settled before, from this very position: nothing is written for it.
 	Repeat bool
 }
 
-// Claims reports whether d is the terminal decision for its Key, and so gets the row that claims it. An operator may skip
-// what has no key, or a key that is decided: then the position is settled, and there is nothing to claim.
+// Claims reports whether d is the terminal decision for its Key, and so gets the row that claims it. What has no key, or a
+// key that is decided, may be skipped by an operator or come after its correction: then the position is settled, and there
+// is nothing to claim.
 func (d *Decision) Claims() bool {
-	if d.Outcome == Skipped && d.Kept != nil && (d.Identity.Key == "" || d.Prior != nil) {
-		return false
-	}
-	return d.Outcome.Claims()
+	return d.Outcome.Claims() && d.Identity.Key != "" && d.Prior == nil
 }
+
+// Supersedes reports whether d marks another key as superseded.
+func (d *Decision) Supersedes() bool { return d.Outcome == Applied && d.Identity.Supersedes != "" }
 
 // Prior is a decision found in the store.
 type Prior struct {
@@ -118,6 +137,7 @@ type Prior struct {
 	Fingerprint  Fingerprint
 	Accepted     []Fingerprint // content that counts as the same, such as that before an edit; mostly nil
 	SamePosition bool          // decided from the very position that is being handled: this is a redelivery
+	SupersededBy string        // the Key of the event that corrects it; with a zero Fingerprint: which came before it
 }
 
 // Accepts reports whether content with fingerprint f is what was decided: then it is a duplicate, and else a conflict.

@@ -89,14 +89,14 @@ func (r *Route) validate() error {
 // Handle registers a handler that is called for one record at a time. Its writes go through tx; what it returns is
 // described at the verbs ([Ignore], [Stale], [Reject], [Later]). What is wrong with a registration is reported by Run.
 func Handle[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(ctx context.Context, tx Tx, e Envelope[T]) error) {
-	r.register(route, dec == nil || h == nil, func(n int) section[Tx] { return &records[Tx, T]{newEnvelopes(dec, n), h} })
+	r.register(route, dec == nil || h == nil, func(n int) section[Tx] { return &records[Tx, T]{envelopes: newEnvelopes(dec, n), h: h} })
 }
 
 // HandleBatch registers a handler that is called for many records at once: for effects that are written as a set. Each
 // Key is in a batch once, and the records of a stream are in order. An error undoes the whole batch, which is then tried
 // in halves until the record that fails is alone.
 func HandleBatch[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(ctx context.Context, tx Tx, b *Batch[T]) error) {
-	r.register(route, dec == nil || h == nil, func(n int) section[Tx] { return &batches[Tx, T]{newEnvelopes(dec, n), h} })
+	r.register(route, dec == nil || h == nil, func(n int) section[Tx] { return &batches[Tx, T]{envelopes: newEnvelopes(dec, n), h: h} })
 }
 
 // section is the part of a batch that belongs to one route, with the body's type erased. It holds decoded envelopes by
@@ -104,12 +104,24 @@ func HandleBatch[Tx, T any](r *Runner[Tx], route Route, dec Decoder[T], h func(c
 type section[Tx any] interface {
 	// decode adds a record and fills d from it, or returns why it cannot be decoded.
 	decode(rec *Record, d *Decision) error
+	// cut drops what was decoded from the n-th on, of size records.
+	cut(n int)
+	size() int
 	// adopt takes over a record that another section of the same route has decoded, and returns its index here.
 	adopt(from section[Tx], i int) int
 	// batched reports which of the two calls below applies.
 	batched() bool
 	call(ctx context.Context, tx Tx, i int) error
-	callBatch(ctx context.Context, tx Tx, at []int, marks []error) error
+	callBatch(ctx context.Context, s Session[Tx], at []int, h *hearing) error
+	// ask has the source of truth of a declared effect asked, and keeps the answers for the next call.
+	ask(ctx context.Context, streams []string) error
+}
+
+// unasked is a section whose handler asks nobody.
+type unasked struct{}
+
+func (unasked) ask(context.Context, []string) error {
+	panic("pawl: a handler has no source of truth to be asked")
 }
 
 // envelopes are what a section has decoded.
@@ -140,6 +152,13 @@ func (s *envelopes[T]) decode(rec *Record, d *Decision) (err error) {
 	return nil
 }
 
+func (s *envelopes[T]) size() int { return len(s.all) }
+
+func (s *envelopes[T]) cut(n int) {
+	clear(s.all[n:])
+	s.all = s.all[:n]
+}
+
 func (s *envelopes[T]) append(from []Envelope[T], i int) int {
 	s.all = append(s.all, from[i])
 	from[i] = Envelope[T]{} // the others of its section may wait for long
@@ -148,6 +167,7 @@ func (s *envelopes[T]) append(from []Envelope[T], i int) int {
 
 type records[Tx, T any] struct {
 	envelopes[T]
+	unasked
 	h func(context.Context, Tx, Envelope[T]) error
 }
 
@@ -162,12 +182,13 @@ func (s *records[Tx, T]) call(ctx context.Context, tx Tx, i int) (err error) {
 	return s.h(ctx, tx, s.all[i])
 }
 
-func (s *records[Tx, T]) callBatch(context.Context, Tx, []int, []error) error {
+func (s *records[Tx, T]) callBatch(context.Context, Session[Tx], []int, *hearing) error {
 	panic("pawl: a per-record route has no batch call")
 }
 
 type batches[Tx, T any] struct {
 	envelopes[T]
+	unasked
 	h func(context.Context, Tx, *Batch[T]) error
 }
 
@@ -181,9 +202,51 @@ func (s *batches[Tx, T]) call(context.Context, Tx, int) error {
 	panic("pawl: a batch route has no per-record call")
 }
 
-func (s *batches[Tx, T]) callBatch(ctx context.Context, tx Tx, at []int, marks []error) (err error) {
+func (s *batches[Tx, T]) callBatch(ctx context.Context, session Session[Tx], at []int, h *hearing) (err error) {
 	defer recoverAs(&err)
-	return s.h(ctx, tx, &Batch[T]{all: s.all, at: at, marks: marks})
+	return s.h(ctx, session.Tx(), &Batch[T]{s.all, at, h})
+}
+
+// folds is the section of a declared effect.
+type folds[Tx, T any] struct {
+	envelopes[T]
+	e       Effect[T]
+	answers map[string]Answer
+}
+
+func (s *folds[Tx, T]) batched() bool { return true }
+
+func (s *folds[Tx, T]) adopt(from section[Tx], i int) int {
+	return s.append(from.(*folds[Tx, T]).all, i)
+}
+
+func (s *folds[Tx, T]) call(context.Context, Tx, int) error {
+	panic("pawl: a declared effect has no per-record call")
+}
+
+func (s *folds[Tx, T]) callBatch(ctx context.Context, session Session[Tx], at []int, h *hearing) (err error) {
+	defer recoverAs(&err)
+	h.answers = s.answers
+	return s.e.Fold(ctx, session.Rows(), &Batch[T]{s.all, at, h})
+}
+
+func (s *folds[Tx, T]) ask(ctx context.Context, streams []string) (err error) {
+	defer recoverAs(&err)
+	asker, ok := s.e.(Asker)
+	if !ok {
+		return &Error{Op: "ask a source of truth", Class: Misconfigured, Err: fmt.Errorf("%T has none", s.e)}
+	}
+	answers, err := asker.Ask(ctx, streams)
+	if err != nil {
+		return err
+	}
+	if s.answers == nil {
+		s.answers = map[string]Answer{}
+	}
+	for _, stream := range streams {
+		s.answers[stream] = answers[stream] // also what it does not know: it is asked once
+	}
+	return nil
 }
 
 // panicError is a panic of user code, kept as an error so that it ends one record and not the process.

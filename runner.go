@@ -22,6 +22,7 @@ type Runner[Tx any] struct {
 	routes     []boundRoute[Tx]
 	routeNames []string
 	byTopic    map[string][]int
+	tables     []*Table // of declared effects
 
 	binding   Binding
 	ready     *readyQueue[Tx]
@@ -46,9 +47,16 @@ type Runner[Tx any] struct {
 type boundRoute[Tx any] struct {
 	Route
 	open func(n int) section[Tx]
+	gaps bool // its effect holds what comes early
 }
 
-// NewRunner joins a store to a source. Register routes with [Handle] and [HandleBatch], then call Run. What is wrong with
+// rules tells a decision how its route wants it.
+func (rt *boundRoute[Tx]) rules(d *Decision) {
+	d.Sequenced = rt.Quarantine == QuarantineStream
+	d.Gapped = rt.gaps
+}
+
+// NewRunner joins a store to a source. Register routes with [Handle], [HandleBatch] and [Apply], then call Run. What is wrong with
 // cfg or a route is reported by Run, all of it at once.
 func NewRunner[Tx any](store Store[Tx], source Source, cfg Config) *Runner[Tx] {
 	return &Runner[Tx]{store: store, source: source, cfg: cfg.withDefaults(), byTopic: map[string][]int{}}
@@ -67,8 +75,21 @@ func (r *Runner[Tx]) register(route Route, incomplete bool, open func(n int) sec
 	for _, t := range route.Topics {
 		r.byTopic[t] = append(r.byTopic[t], len(r.routes))
 	}
-	r.routes = append(r.routes, boundRoute[Tx]{route, open})
+	r.routes = append(r.routes, boundRoute[Tx]{Route: route, open: open})
 	r.routeNames = append(r.routeNames, route.Name)
+}
+
+// declare adds what a declared effect needs to the route that was registered last.
+func (r *Runner[Tx]) declare(tables []*Table, gaps bool, err error) {
+	route := &r.routes[len(r.routes)-1]
+	route.gaps = gaps
+	r.tables = append(r.tables, tables...)
+	for _, t := range tables {
+		err = errors.Join(err, t.Validate())
+	}
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("route %q: %w", route.Name, err))
+	}
 }
 
 // Run works until ctx ends or something stops it that waiting would not mend, and returns nil in the first case. At the
@@ -181,7 +202,7 @@ func (r *Runner[Tx]) bind(ctx context.Context) error {
 	}
 	r.binding = Binding{
 		Consumer: r.cfg.Consumer, Cluster: origin.Cluster, Group: origin.Group, Version: r.cfg.Version,
-		HandlerTimeout: r.cfg.HandlerTimeout,
+		HandlerTimeout: r.cfg.HandlerTimeout, Tables: r.tables,
 	}
 	for _, rt := range r.routes {
 		r.binding.Routes = append(r.binding.Routes, RouteName{rt.Name, rt.RenamedFrom})

@@ -35,10 +35,10 @@ type BoundStore[Tx any] interface {
 	// Apply settles a batch in one transaction:
 	//
 	//  1. look up what is already decided for the keys of w.Decisions, and set their Prior; and which of their streams are
-	//     blocked, and set Blocked;
+	//     blocked, and set Blocked; and which have a gap, and set w.Gaps;
 	//  2. call w.Run, which runs handlers in the transaction and gives every decision its Outcome;
 	//  3. insert one row per decision (claim and evidence in one), the later copies, and the quarantined and held records;
-	//     settle what was kept: see [Kept];
+	//     settle what was kept: see [Kept]; what came early (Expected is set) is held, and opens a gap;
 	//  4. last, within w.Commit, advance the position to w.Next while proving that o's epoch is current and that the database has not gone
 	//     back behind what o has seen; then commit.
 	//
@@ -84,7 +84,8 @@ type Binding struct {
 	Cluster  string // Kafka's cluster id
 	Group    string // the consumer group
 	Routes   []RouteName
-	Version  string // of the code, for the evidence
+	Version  string   // of the code, for the evidence
+	Tables   []*Table // that declared effects keep: a table or column that is not there is refused
 
 	// HandlerTimeout bounds how long a handler may leave a transaction idle: the store cuts off an owner that froze inside
 	// one, so that its locks do not hold up the next owner.
@@ -116,6 +117,10 @@ type Work[Tx any] struct {
 	Decisions []*Decision
 	Next      int64     // the position once this batch is settled; kept records leave it where it is. See Frontier
 	Now       time.Time // the time to write wherever a row says when
+
+	// Gaps are the gaps of the streams of those decisions that are Gapped. Set by the store before it calls Run, which may add
+	// to Decisions what it found there.
+	Gaps []Gap
 
 	// Beside says that other batches of this ownership may be under way: what can be done before Commit should be. Turn is
 	// then shared by them. Frontier gives Next when it is this batch's turn to commit, and Settled is called when it has. All
@@ -151,6 +156,8 @@ func (w *Work[Tx]) Commit(f func() error) error {
 
 // Session is the inside of an open transaction.
 type Session[Tx any] interface {
+	// Rows is what declared effects get.
+	Rows() Rows
 	// Tx is what handlers get. They cannot end it: Commit and Rollback refuse with ErrTxEnded.
 	Tx() Tx
 	// Statements counts what has been run through Tx so far. Unchanged means that there is nothing to undo.

@@ -7,9 +7,9 @@ import (
 )
 
 // keptID tells one task of a kept record from another.
-type keptID struct{ hold, quarantine, item int64 }
+type keptID struct{ hold, early, quarantine, item int64 }
 
-func idOf(k *Kept) keptID { return keptID{k.Hold, k.Quarantine, k.Item} }
+func idOf(k *Kept) keptID { return keptID{k.Hold, k.Early, k.Quarantine, k.Item} }
 
 // give adds kept records whose turn it is, unless they are here already.
 func (l *lane[Tx]) give(tasks []Task) {
@@ -61,18 +61,13 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 	for i, route := range l.routes {
 		b.steps[i] = make([]*step[Tx], n)
 		sec := l.r.routes[route].open(n)
-		at := 0
 		for j := range tasks {
 			t := &tasks[j]
 			b.records[j] = &t.Record
 			if t.Route != route {
 				continue
 			}
-			st := &step[Tx]{section: sec, at: at}
-			at++
-			st.Route, st.Record, st.Mode, st.Kept = route, &t.Record, Live, &t.Kept
-			st.Sequenced = l.r.routes[route].Quarantine == QuarantineStream
-			err := sec.decode(st.Record, &st.Decision)
+			st, err := newTaskStep(&l.r.routes[route], sec, t)
 			key := st.Identity.Key
 			other := t.Kept.Key != "" && t.Kept.Key != key
 			if other { // whatever it was edited to, what is decided is its own key
@@ -81,9 +76,7 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 			switch {
 			case t.Act == ActSkip:
 				st.Outcome, st.Reason, st.fixed = Skipped, clip("by "+t.By+": "+t.Why), true
-			case err != nil:
-				st.setAside(CausePoison, err)
-				st.fixed = true
+			case err != nil: // it is set aside already
 			case other:
 				st.setAside(CauseValidation, fmt.Errorf("the edit has another key, %q: the record was %q", key, t.Kept.Key))
 				st.fixed = true
@@ -91,6 +84,19 @@ func (l *lane[Tx]) decodeTasks(b *bundle[Tx], tasks []Task) {
 			b.steps[i][j] = st
 		}
 	}
+}
+
+// newTaskStep decodes a kept record into sec.
+func newTaskStep[Tx any](route *boundRoute[Tx], sec section[Tx], t *Task) (*step[Tx], error) {
+	st := &step[Tx]{section: sec, at: sec.size()}
+	st.Route, st.Record, st.Mode, st.Kept, st.Prior = t.Route, &t.Record, Live, &t.Kept, t.Prior
+	route.rules(&st.Decision)
+	err := sec.decode(st.Record, &st.Decision)
+	if err != nil {
+		st.setAside(CausePoison, err)
+		st.fixed = true
+	}
+	return st, err
 }
 
 // pull puts the kept records that stand at the head of a waiting bundle's streams into it: what it waits for may be that they

@@ -110,6 +110,8 @@ type pgxTxn struct {
 	flat    bool
 }
 
+func (t *pgxTxn) Rows() pawl.Rows { return &rows{} }
+
 func (t *pgxTxn) Tx() pgx.Tx { return &t.handler }
 
 // Statements cannot see what goes past the handler's transaction: once it was asked for its connection, every call returns

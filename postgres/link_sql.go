@@ -113,6 +113,8 @@ type sqlTxn struct {
 	committed bool
 }
 
+func (t *sqlTxn) Rows() pawl.Rows { return &rows{} }
+
 func (t *sqlTxn) Tx() pawl.SQLTx { return &t.handler }
 
 // Statements cannot see the executions of a prepared statement: once there is one, every call returns a new number.

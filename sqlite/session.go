@@ -30,6 +30,9 @@ type session struct {
 
 var _ pawl.Session[pawl.SQLTx] = (*session)(nil)
 
+// Rows is what declared effects get.
+func (s *session) Rows() pawl.Rows { return rows{s} }
+
 // Tx is what handlers get.
 func (s *session) Tx() pawl.SQLTx { return handlerTx{s} }
 
