@@ -354,7 +354,9 @@ func released(e *pawl.Evidence, events []pawl.Evidence, decided map[string]bool)
 	})
 }
 
-func samePlace(e *pawl.Evidence, p pawl.Partition, offset int64) bool { return e.Partition == p && e.Offset == offset }
+func samePlace(e *pawl.Evidence, p pawl.Partition, offset int64) bool {
+	return e.Partition == p && e.Offset == offset
+}
 
 func counts(of map[pawl.Outcome]int) string {
 	var all []string

@@ -85,7 +85,9 @@ func cmdWork(ts *testscript.TestScript, _ bool, args []string) {
 	assigned := make(chan struct{})
 	var once sync.Once
 	hooks := pawl.Hooks{Assigned: func(pawl.Partition) { once.Do(func() { close(assigned) }) }}
-	go func() { ended <- onStore(ctx, ts.Getenv("PAWL_STORE"), &job{name: "billing", most: most, hooks: hooks}) }()
+	go func() {
+		ended <- onStore(ctx, ts.Getenv("PAWL_STORE"), &job{name: "billing", most: most, hooks: hooks})
+	}()
 	ts.Defer(func() {
 		cancel()
 		if err := <-ended; err != nil {
