@@ -1,0 +1,80 @@
+package pipeline
+
+// Projection keeps one row for each stream.
+type Projection struct {
+	Table   string   `yaml:"table" need:"yes" doc:"The table."`
+	Columns Columns  `yaml:"columns" need:"yes" doc:"What each column holds. One of them is stream, which is the key; with the rules next and newer, one is version."`
+	Rule    string   `yaml:"rule" enum:"next|newer|newer_time" doc:"Which events apply: that with the next version, any with a higher one, or, weaker, any that happened later. Default: next."`
+	Requery *Requery `yaml:"requery" doc:"The source of truth that is asked about a stream that events are missing of."`
+	States  bool     `yaml:"states" doc:"Keep the row before and after each event as evidence."`
+}
+
+// Workflow keeps one row for each stream, in a state.
+type Workflow struct {
+	Table       string      `yaml:"table" need:"yes" doc:"The table."`
+	Columns     Columns     `yaml:"columns" need:"yes" doc:"What each column holds. One is stream, one is state, and one is version."`
+	State       Expr        `yaml:"state" need:"yes" doc:"The state that an event leads to. Mostly event.type."`
+	Initial     []string    `yaml:"initial" need:"yes" doc:"States that a stream may begin in."`
+	Transitions Transitions `yaml:"transitions" need:"yes" doc:"For each state, those that may follow."`
+	Requery     *Requery    `yaml:"requery" doc:"The source of truth that is asked about a stream that events are missing of."`
+	States      bool        `yaml:"states" doc:"Keep the row before and after each event as evidence."`
+}
+
+// Requery is a source of truth that answers over HTTP.
+type Requery struct {
+	URL     string `yaml:"url" need:"yes" doc:"The address; {stream} is replaced."`
+	Version string `yaml:"version" doc:"The member of the answer that is the version. Default: version."`
+	Values  Names  `yaml:"values" doc:"For each column, the member of the answer that it holds."`
+}
+
+// Ledger adds entries that are never changed.
+type Ledger struct {
+	Table    string   `yaml:"table" need:"yes" doc:"The table of entries."`
+	Columns  Columns  `yaml:"columns" need:"yes" doc:"What each column of an entry holds. One is key, which makes it unique; one is account, and one is amount."`
+	Account  Expr     `yaml:"account" doc:"The account that is posted to."`
+	Amount   Expr     `yaml:"amount" doc:"The amount, exact: decimal($.amount)."`
+	Postings *Posting `yaml:"postings" doc:"Instead of account and amount: several lines of one event, which sum to zero."`
+	Balance  *Balance `yaml:"balance" doc:"A table with the sum of each account, kept in the same transaction."`
+}
+
+// Posting is a list of lines within an event.
+type Posting struct {
+	Each    Expr `yaml:"each" need:"yes" doc:"The list of lines: $.lines."`
+	Account Expr `yaml:"account" need:"yes" doc:"The account of a line: line.account."`
+	Amount  Expr `yaml:"amount" need:"yes" doc:"The amount of a line: decimal(line.amount)."`
+}
+
+// Balance is the sum of each account.
+type Balance struct {
+	Table       string `yaml:"table" need:"yes" doc:"The table."`
+	Account     string `yaml:"account" doc:"The column of the account. Default: account."`
+	Amount      string `yaml:"amount" doc:"The column of the sum. Default: balance."`
+	NotNegative bool   `yaml:"not_negative" doc:"An entry that would leave an account below zero is quarantined."`
+}
+
+// Counter adds up.
+type Counter struct {
+	Table         string  `yaml:"table" need:"yes" doc:"The table of sums."`
+	Group         Columns `yaml:"group" need:"yes" doc:"The columns that name a row, and what they hold."`
+	Add           Columns `yaml:"add" need:"yes" doc:"The columns that are added to, and by how much."`
+	Contributions string  `yaml:"contributions" doc:"A table of what each event has contributed, so that it can be corrected."`
+}
+
+// Audit keeps one row for each event.
+type Audit struct {
+	Table   string  `yaml:"table" need:"yes" doc:"The table."`
+	Columns Columns `yaml:"columns" doc:"What each column holds. One is key, which makes it unique. Default: event_key, event_id, stream, version, type, at, body."`
+}
+
+// State keeps the latest value for each key.
+type State struct {
+	Table   string  `yaml:"table" need:"yes" doc:"The table."`
+	Columns Columns `yaml:"columns" need:"yes" doc:"What each column holds. One is stream, which is the key; where one is version, an older one changes nothing."`
+	Deleted Expr    `yaml:"deleted" doc:"A condition: an event for which it is true deletes the row, as a tombstone does."`
+}
+
+// Commands inserts rows that are to exist.
+type Commands struct {
+	Table   string  `yaml:"table" need:"yes" doc:"The table."`
+	Columns Columns `yaml:"columns" need:"yes" doc:"What each column holds. One is key, which identifies the command."`
+}
