@@ -7,7 +7,7 @@
 // # Expressions
 //
 // Most values of an event are plain paths, which cost nothing: $.a.b of the document, event.id of what the event section
-// found, headers.name, key (the record's), meta.topic, meta.timestamp. A type around a path says what it must be: int($.n),
+// found, headers.name, and meta.key, meta.topic and meta.timestamp of the record. A type around a path says what it must be: int($.n),
 // decimal($.amount), timestamp($.at), bool($.ok), json($.lines). Everything else is CEL. Numbers are exact: there are no
 // floats, and a number with a fraction is a decimal. What is missing is an error, and an error sets the record aside: there is
 // no default that nobody asked for. $.?a is what may be missing.

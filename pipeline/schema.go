@@ -38,7 +38,7 @@ func makeSchema() []byte {
 
 func defName(v any) string { return strings.ToLower(reflect.TypeOf(v).Name()) }
 
-func ref(v any) map[string]any { return map[string]any{"$ref": "#/$defs/" + defName(v)} }
+func refer(v any) map[string]any { return map[string]any{"$ref": "#/$defs/" + defName(v)} }
 
 // object is the schema of a struct.
 func object(v any) map[string]any {

@@ -24,7 +24,7 @@ type Workflow struct {
 type Requery struct {
 	URL     string `yaml:"url" need:"yes" doc:"The address; {stream} is replaced."`
 	Version string `yaml:"version" doc:"The member of the answer that is the version. Default: version."`
-	Values  Names  `yaml:"values" doc:"For each column, the member of the answer that it holds."`
+	Values  string `yaml:"values" doc:"The member of the answer that has the values, by column; . is the whole answer. Default: values."`
 }
 
 // Ledger adds entries that are never changed.

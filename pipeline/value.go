@@ -12,22 +12,6 @@ import (
 // Strings is a text, or a list of texts.
 type Strings []string
 
-// Names gives each name another.
-type Names []Name
-
-// Name is one of [Names].
-type Name struct{ Name, Value string }
-
-// Get returns what a name has, or "".
-func (n Names) Get(name string) string {
-	for _, e := range n {
-		if e.Name == name {
-			return e.Value
-		}
-	}
-	return ""
-}
-
 // Transitions are, for each state, those that may follow, in the order of the file.
 type Transitions []Transition
 
@@ -164,23 +148,8 @@ func (c *Columns) bind(b *binder, n *node, path string) {
 
 func (c *Columns) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{
-		"oneOf": []any{(*Expr)(nil).schema(), ref(Column{})},
+		"oneOf": []any{(*Expr)(nil).schema(), refer(Column{})},
 	}}
-}
-
-func (ns *Names) bind(b *binder, n *node, path string) {
-	if !b.mapping(n, path) {
-		return
-	}
-	for i, k := range n.keys {
-		if text, ok := b.text(n.items[i], join(path, k.name)); ok {
-			*ns = append(*ns, Name{k.name, text})
-		}
-	}
-}
-
-func (ns *Names) schema() map[string]any {
-	return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}}
 }
 
 func (t *Transitions) bind(b *binder, n *node, path string) {
@@ -219,7 +188,7 @@ func (p *Pipelines) bind(b *binder, n *node, path string) {
 }
 
 func (p *Pipelines) schema() map[string]any {
-	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": ref(Pipeline{})}
+	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": refer(Pipeline{})}
 }
 
 var earlyActs = []string{"ignore", "quarantine", "requery"}
