@@ -180,15 +180,13 @@ func (m *memory) Delete(_ context.Context, t *pawl.Table, keys []pawl.Row) error
 
 // world is an effect and its database, with what a store does beside: it claims keys and holds what is early.
 type world[T any] struct {
-	t     testing.TB
-	e     pawl.Effect[T]
-	rows  *memory
-	now   time.Time
-	full  bool
-	held  []kept[T] // in the order they came
-	said  map[string]pawl.Verdict
-	byKey map[string]bool // decided, as far as the key goes
-	lent  int             // how many held ones of a stream a batch is given at most; 0: all
+	t    testing.TB
+	e    pawl.Effect[T]
+	rows *memory
+	now  time.Time
+	full bool
+	held []kept[T] // in the order they came
+	said map[string]pawl.Verdict
 }
 
 type kept[T any] struct {
@@ -203,7 +201,7 @@ func newWorld[T any](t testing.TB, e pawl.Effect[T]) *world[T] {
 	if _, err := e.Tables(); err != nil {
 		t.Fatal(err)
 	}
-	return &world[T]{t: t, e: e, rows: newMemory(), now: noon, said: map[string]pawl.Verdict{}, byKey: map[string]bool{}}
+	return &world[T]{t: t, e: e, rows: newMemory(), now: noon, said: map[string]pawl.Verdict{}}
 }
 
 // fold gives the effect a batch, in a transaction.
@@ -241,7 +239,7 @@ func (w *world[T]) try(events []pawl.Envelope[T], streams map[string]bool) ([]pa
 	for _, e := range events {
 		streams[e.Stream] = true
 	}
-	var stay, lent []kept[T]
+	var stay, lent, fresh []kept[T]
 	for _, k := range w.held {
 		if !streams[k.event.Stream] {
 			stay = append(stay, k)
@@ -265,7 +263,6 @@ func (w *world[T]) try(events []pawl.Envelope[T], streams map[string]bool) ([]pa
 	for i, v := range verdicts {
 		e := trial.Events[i]
 		w.said[e.Key] = v
-		w.byKey[e.Key] = v.Outcome != pawl.Held
 		if v.Outcome != pawl.Held {
 			continue
 		}
@@ -275,9 +272,10 @@ func (w *world[T]) try(events []pawl.Envelope[T], streams map[string]bool) ([]pa
 		if at := i - len(events); at >= 0 {
 			w.held = append(w.held, lent[at])
 		} else {
-			w.held = append(w.held, kept[T]{e, v.Until})
+			fresh = append(fresh, kept[T]{e, v.Until})
 		}
 	}
+	w.held = append(w.held, fresh...) // behind those that came before
 	return verdicts, nil
 }
 

@@ -145,7 +145,7 @@ func TestWhatTheRowIsPastIsStale(t *testing.T) {
 	w := newWorld(t, casesOf(nil))
 	w.fold(ev("c1", 1, st("A")), ev("c1", 2, st("B")), ev("c1", 3, st("C")))
 	want(t, w.fold(ev("c1", 1, st("late")), ev("c1", 2, doc{Fail: "error"})),
-		"stale: stale: it is version 1, and the row is at version 3", "stale")
+		"stale: it is version 1, and the row is at version 3", "stale")
 	if !strings.HasPrefix(w.table("cases"), "c1 3 C") {
 		t.Errorf("the row went back: %s", w.table("cases"))
 	}
@@ -278,7 +278,7 @@ func TestNewerTimeComparesInstants(t *testing.T) {
 		return e
 	}
 	got := w.fold(at(0, "A"), at(2*time.Second, "B"), at(time.Second, "late"), at(2*time.Second+300*time.Nanosecond, "B"), at(2*time.Second, "other"))
-	want(t, got, "applied", "applied", "stale: stale: it occurred at 2026-07-01T12:00:01Z, and the row is of 2026-07-01T12:00:02Z", "duplicate: the row has this time already",
+	want(t, got, "applied", "applied", "stale: it occurred at 2026-07-01T12:00:01Z, and the row is of 2026-07-01T12:00:02Z", "duplicate: the row has this time already",
 		"quarantined conflict")
 	if got[1].VersionBefore != 0 {
 		t.Error("a time is no version")

@@ -201,17 +201,27 @@ func (s HTTPSource) Ask(ctx context.Context, stream string) (pawl.Answer, bool, 
 // judge says what a status means.
 func (s HTTPSource) judge(req *http.Request, status int) (known bool, err error) {
 	said := fmt.Errorf("%s answers %d %s", req.URL.Host, status, http.StatusText(status))
-	switch {
+	switch class := classOfStatus(status); {
 	case status == http.StatusOK:
 		return true, nil
 	case status == http.StatusNotFound, status == http.StatusGone:
 		return false, nil
-	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+	case class == pawl.Overload:
 		return false, pawl.Overloaded(req.URL.Host, said)
-	case status == http.StatusRequestTimeout, status >= 500:
-		return false, pawl.Classed(pawl.Transient, said)
+	default:
+		return false, pawl.Classed(class, said)
 	}
-	return false, pawl.Classed(pawl.Misconfigured, said)
+}
+
+// classOfStatus is the class of a status that is no answer.
+func classOfStatus(status int) pawl.Class {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return pawl.Overload
+	case status == http.StatusRequestTimeout, status >= 500:
+		return pawl.Transient
+	}
+	return pawl.Misconfigured
 }
 
 func (s HTTPSource) read(body []byte) (pawl.Answer, error) {

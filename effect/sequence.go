@@ -312,10 +312,10 @@ func (f *folding[T]) move(t *track, at int64, values []any) {
 
 func (f *folding[T]) stale(t *track, e *pawl.Envelope[T]) string {
 	if f.rule == NewerTime {
-		return fmt.Sprintf("stale: it occurred at %s, and the row is of %s", e.OccurredAt.UTC().Format(time.RFC3339Nano),
+		return fmt.Sprintf("it occurred at %s, and the row is of %s", e.OccurredAt.UTC().Format(time.RFC3339Nano),
 			time.UnixMicro(t.current).UTC().Format(time.RFC3339Nano))
 	}
-	return fmt.Sprintf("stale: it is version %d, and the row is at version %d", e.Version, t.current)
+	return fmt.Sprintf("it is version %d, and the row is at version %d", e.Version, t.current)
 }
 
 // again decides an event whose version the row has already.
