@@ -244,6 +244,15 @@ func (b *binder) value(n *node, v reflect.Value, path string, f field) {
 			}
 		}
 	case reflect.Pointer:
+		if v.Type().Elem().Kind() == reflect.String { // it may be empty, and has no variables
+			if n.kind != scalarNode {
+				b.fault("type", n.at, path, "", "%s must be a text, and is %s", name(path), n.kind)
+				return
+			}
+			text := n.text
+			v.Set(reflect.ValueOf(&text))
+			return
+		}
 		v.Set(reflect.New(v.Type().Elem()))
 		b.bind(n, v.Interface(), path)
 	case reflect.Struct:

@@ -10,7 +10,17 @@ import (
 
 // built is what is made of a declaration.
 type built struct {
-	path string
+	path    string // in its file
+	decoder *decoder
+	when    *program
+	routes  []route // the main one first
+}
+
+// route is one effect of a pipeline.
+type route struct {
+	name   string // the effect's kind
+	effect pawl.Effect[*Document]
+	tables []*pawl.Table
 }
 
 // ConsumerName is what once is counted under.
@@ -77,15 +87,33 @@ func (k *Kafka) Source(p *Pipeline) kafka.Config {
 
 // Register gives a runner the routes and effects of a pipeline. The runner is of the pipeline alone, and was made with its
 // [Pipeline.Config].
-func Register[Tx any](r *pawl.Runner[Tx], p *Pipeline) { panic("not yet") }
+func Register[Tx any](r *pawl.Runner[Tx], p *Pipeline) {
+	for _, e := range p.routes {
+		pawl.Apply(r, p.route(e), p.decoder, e.effect)
+	}
+}
 
-// Dialect is whose SQL is written.
-type Dialect string
+func (p *Pipeline) route(e route) pawl.Route {
+	r := pawl.Route{Name: e.name, Topics: p.Topic}
+	switch p.Order {
+	case "stream":
+		r.Order = pawl.OrderStream
+	case "none":
+		r.Order = pawl.OrderNone
+	}
+	// Where events build on each other, what comes behind one that was set aside waits for it.
+	sequenced := (e.name == "projection" || e.name == "workflow") && p.Order != "none"
+	if p.Quarantine == "stream" && e.name != "audit" || p.Quarantine == "" && sequenced {
+		r.Quarantine = pawl.QuarantineStream
+	}
+	return r
+}
 
-const (
-	Postgres Dialect = "postgres"
-	SQLite   Dialect = "sqlite"
-)
-
-// DDL is the statements that create the tables of the pipeline's effects, where there are none.
-func (p *Pipeline) DDL(d Dialect) string { panic("not yet") }
+// Tables are those that the pipeline's effects keep: postgres.DDL and sqlite.DDL write the statements that create them.
+func (p *Pipeline) Tables() []*pawl.Table {
+	var all []*pawl.Table
+	for _, e := range p.routes {
+		all = append(all, e.tables...)
+	}
+	return all
+}

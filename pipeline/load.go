@@ -133,7 +133,8 @@ func read(files fs.FS, name string) ([]byte, error) {
 // loaded is a file that was read, with the places of what is in it.
 type loaded struct {
 	File
-	b *binder
+	b      *binder
+	tables map[string]string // that its pipelines write, by name: which pipeline
 }
 
 func readFile(name string, content []byte, env Env) *loaded {

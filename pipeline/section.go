@@ -13,6 +13,7 @@ type Projection struct {
 type Workflow struct {
 	Table       string      `yaml:"table" need:"yes" doc:"The table."`
 	Columns     Columns     `yaml:"columns" need:"yes" doc:"What each column holds. One is stream, one is state, and one is version."`
+	Rule        string      `yaml:"rule" enum:"next|newer" doc:"Which events apply: that with the next version, or any with a higher one. Default: next."`
 	State       Expr        `yaml:"state" need:"yes" doc:"The state that an event leads to. Mostly event.type."`
 	Initial     []string    `yaml:"initial" need:"yes" doc:"States that a stream may begin in."`
 	Transitions Transitions `yaml:"transitions" need:"yes" doc:"For each state, those that may follow."`
@@ -29,27 +30,30 @@ type Requery struct {
 
 // Ledger adds entries that are never changed.
 type Ledger struct {
-	Table    string   `yaml:"table" need:"yes" doc:"The table of entries."`
-	Columns  Columns  `yaml:"columns" need:"yes" doc:"What each column of an entry holds. One is key, which makes it unique; one is account, and one is amount."`
-	Account  Expr     `yaml:"account" doc:"The account that is posted to."`
-	Amount   Expr     `yaml:"amount" doc:"The amount, exact: decimal($.amount)."`
-	Postings *Posting `yaml:"postings" doc:"Instead of account and amount: several lines of one event, which sum to zero."`
-	Balance  *Balance `yaml:"balance" doc:"A table with the sum of each account, kept in the same transaction."`
+	Table    string    `yaml:"table" need:"yes" doc:"The table of entries."`
+	Columns  Columns   `yaml:"columns" need:"yes" doc:"What each column of an entry holds. One is key, one is account, one is amount; with postings, one is line; with several currencies, one is currency."`
+	Account  Expr      `yaml:"account" doc:"The account that an event posts to."`
+	Amount   Expr      `yaml:"amount" doc:"The amount, exact: decimal($.amount)."`
+	Currency Expr      `yaml:"currency" doc:"The currency, where there are several."`
+	Postings *Postings `yaml:"postings" doc:"Instead of account and amount: several entries of one event."`
+	Balances *Balances `yaml:"balances" doc:"A table with the balance of each account, kept in the same transaction."`
+	States   bool      `yaml:"states" doc:"Keep the balances before and after each event as evidence."`
 }
 
-// Posting is a list of lines within an event.
-type Posting struct {
-	Each    Expr `yaml:"each" need:"yes" doc:"The list of lines: $.lines."`
-	Account Expr `yaml:"account" need:"yes" doc:"The account of a line: line.account."`
-	Amount  Expr `yaml:"amount" need:"yes" doc:"The amount of a line: decimal(line.amount)."`
+// Postings are several entries of one event: a list in its document.
+type Postings struct {
+	Each     Expr   `yaml:"each" need:"yes" doc:"The list: $.lines."`
+	Account  Expr   `yaml:"account" need:"yes" doc:"The account of one of them: line.account."`
+	Amount   Expr   `yaml:"amount" need:"yes" doc:"The amount of one of them: decimal(line.amount)."`
+	Currency Expr   `yaml:"currency" doc:"The currency of one of them, where there are several."`
+	Sum      string `yaml:"sum" enum:"zero|any" doc:"What they must sum to, in each currency. Default: zero, which is double entry."`
 }
 
-// Balance is the sum of each account.
-type Balance struct {
-	Table       string `yaml:"table" need:"yes" doc:"The table."`
-	Account     string `yaml:"account" doc:"The column of the account. Default: account."`
-	Amount      string `yaml:"amount" doc:"The column of the sum. Default: balance."`
-	NotNegative bool   `yaml:"not_negative" doc:"An entry that would leave an account below zero is quarantined."`
+// Balances are the sums of accounts.
+type Balances struct {
+	Table    string `yaml:"table" need:"yes" doc:"The table. Its key is the columns that hold the account and the currency."`
+	Balance  string `yaml:"balance" doc:"The column of the balance. Default: balance."`
+	Negative string `yaml:"negative" enum:"allow|quarantine" doc:"What becomes of an event that would leave an account below zero. Default: allow."`
 }
 
 // Counter adds up.
