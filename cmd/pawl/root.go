@@ -24,7 +24,7 @@ type app struct {
 	color  string
 	utc    bool
 	store  string
-	file   string
+	files  []string
 }
 
 func newApp(in io.Reader, out, err io.Writer) *app {
@@ -72,11 +72,13 @@ and act with --execute; who and why is recorded. Data goes to stdout, everything
 	flags.StringVar(&a.color, "color", "auto", "auto, always or never; NO_COLOR means never")
 	flags.BoolVar(&a.utc, "utc", false, "write times in UTC; otherwise in the zone of this machine")
 	flags.StringVar(&a.store, "store", "", "the store: postgres://…, sqlite:path, ${env:NAME} or ${file:/path} that holds one; "+
-		"otherwise PAWL_STORE")
+		"otherwise PAWL_STORE, otherwise that of the pipeline file")
+	flags.StringSliceVarP(&a.files, "file", "f", nil, "pipeline files or folders; otherwise PAWL_FILE, otherwise "+defaultFile+" if it is there")
 	complete(root, "output", formats...)
 	complete(root, "color", "auto", "always", "never")
 
 	root.AddCommand(
+		a.runCommand(), a.lintCommand(), a.testCommand(), a.schemaCommand(), a.configCommand(), a.initCommand(),
 		a.statusCommand(), a.explainCommand(), a.quarantineCommand(), a.holdsCommand(), a.operationsCommand(), a.resolveCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.migrateCommand(), a.versionCommand(), exitCodesTopic(),
 	)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/pipeline"
 	"github.com/pawlhq/pawl/postgres"
 	"github.com/pawlhq/pawl/secret"
 	"github.com/pawlhq/pawl/sqlite"
@@ -22,6 +23,7 @@ type storage struct {
 	migrate func(context.Context) error
 	version func(context.Context) (int, error)
 	steps   []migration
+	work    func(p *pipeline.Pipeline, src pawl.Source, cfg pawl.Config) worker
 	close   func()
 }
 
@@ -33,20 +35,43 @@ type migration struct {
 
 // location is which store is meant.
 type location struct {
-	ref    secret.Ref // of the whole text
-	sqlite string     // path and parameters; "": it is PostgreSQL
-	name   string
+	postgres secret.Ref
+	schema   string // of PostgreSQL
+	sqlite   string // path and parameters; "": it is PostgreSQL
+	name     string
 }
 
-// locate finds out which store is meant: flag, then environment.
+// locate finds out which store is meant: flag, then environment, then file.
 func (a *app) locate(ctx context.Context) (*location, error) {
+	if a.store == "" && a.env("PAWL_STORE") == "" && a.named() {
+		set, err := a.load(nil)
+		if err != nil {
+			return nil, err
+		}
+		return a.locateFor(ctx, set)
+	}
+	return a.locateFor(ctx, &pipeline.Set{})
+}
+
+// locateFor is locate, with the files read already.
+func (a *app) locateFor(ctx context.Context, set *pipeline.Set) (*location, error) {
 	text, from := a.store, "--store"
 	if text == "" {
 		text, from = a.env("PAWL_STORE"), "PAWL_STORE"
 	}
-	if text == "" {
-		return nil, usage("no store is given: use --store or PAWL_STORE, with postgres://…, sqlite:path, ${env:NAME} or ${file:/path}")
+	switch {
+	case text != "":
+		return parseStore(ctx, text, from)
+	case set.Store == nil:
+		return nil, usage("no store is given: use --store or PAWL_STORE, with postgres://…, sqlite:path, ${env:NAME} or ${file:/path}; " +
+			"or name it in the pipeline file")
+	case set.Store.SQLite != "":
+		return &location{sqlite: set.Store.SQLite, name: "sqlite:" + set.Store.SQLite}, nil
 	}
+	return &location{postgres: set.Store.Postgres, schema: set.Store.Schema, name: "postgres " + set.Store.Postgres.String()}, nil
+}
+
+func parseStore(ctx context.Context, text, from string) (*location, error) {
 	ref, err := secret.Parse(text)
 	if err != nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("%s: %w", from, err)}
@@ -55,44 +80,51 @@ func (a *app) locate(ctx context.Context) (*location, error) {
 	if err != nil {
 		return nil, &exitError{exitUsage, fmt.Errorf("%s: %w", from, err)}
 	}
-	l := &location{ref: ref}
 	switch {
 	case strings.HasPrefix(content, "sqlite:"):
-		l.sqlite = strings.TrimPrefix(content, "sqlite:")
-		l.name = content
+		return &location{sqlite: strings.TrimPrefix(content, "sqlite:"), name: content}, nil
 	case strings.HasPrefix(content, "postgres://") || strings.HasPrefix(content, "postgresql://"):
-		l.name = "postgres"
+		l := &location{postgres: ref, name: "postgres"}
 		if u, err := url.Parse(content); err == nil {
 			l.name = "postgres://" + u.Host + u.Path
 		}
-	default: // and nothing of what it is: it may hold a password
-		return nil, usage("%s names no store: write postgres://user@host/database or sqlite:path", from)
+		return l, nil
 	}
-	return l, nil
+	// And nothing of what it is: it may hold a password.
+	return nil, usage("%s names no store: write postgres://user@host/database or sqlite:path", from)
 }
 
-// openStore opens the store as it is. Only create may make a file that does not exist.
+// openStore opens the store that is meant.
 func (a *app) openStore(ctx context.Context, create bool) (*storage, error) {
 	l, err := a.locate(ctx)
 	if err != nil {
 		return nil, err
 	}
+	return l.open(ctx, create)
+}
+
+// open opens a store as it is. Only create may make a file that does not exist.
+func (l *location) open(ctx context.Context, create bool) (*storage, error) {
 	if l.sqlite != "" {
-		return openSQLite(ctx, l, create)
+		return l.openSQLite(ctx, create)
 	}
-	pool, err := postgres.Connect(ctx, l.ref)
+	pool, err := postgres.Connect(ctx, l.postgres)
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	s := postgres.New(pool)
-	made := &storage{name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: pool.Close}
+	var opts []postgres.Option
+	if l.schema != "" {
+		opts = append(opts, postgres.InSchema(l.schema))
+	}
+	s := postgres.New(pool, opts...)
+	made := &storage{name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: pool.Close, work: workOn(s)}
 	for _, m := range postgres.Migrations() {
 		made.steps = append(made.steps, migration(m))
 	}
 	return made, nil
 }
 
-func openSQLite(ctx context.Context, l *location, create bool) (*storage, error) {
+func (l *location) openSQLite(ctx context.Context, create bool) (*storage, error) {
 	path, _, _ := strings.Cut(strings.TrimPrefix(l.sqlite, "file:"), "?")
 	if _, err := os.Stat(path); !create && errors.Is(err, fs.ErrNotExist) {
 		return nil, &pawl.Error{Op: "open " + l.name, Class: pawl.Misconfigured, Err: errors.New("there is no such file"),
@@ -102,11 +134,22 @@ func openSQLite(ctx context.Context, l *location, create bool) (*storage, error)
 	if err != nil {
 		return nil, err
 	}
-	made := &storage{name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: func() { s.Close() }}
+	made := &storage{
+		name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: func() { s.Close() }, work: workOn(s),
+	}
 	for _, m := range sqlite.Migrations() {
 		made.steps = append(made.steps, migration(m))
 	}
 	return made, nil
+}
+
+// workOn makes runners on a store.
+func workOn[Tx any](s pawl.Store[Tx]) func(*pipeline.Pipeline, pawl.Source, pawl.Config) worker {
+	return func(p *pipeline.Pipeline, src pawl.Source, cfg pawl.Config) worker {
+		r := pawl.NewRunner(s, src, cfg)
+		pipeline.Register(r, p)
+		return r
+	}
 }
 
 // needs is the version that this program works with.
