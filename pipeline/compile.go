@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 // column is a column that was compiled.
 type column struct {
 	Column
-	*program
-	role string // the expression in full, such as event.stream; or state, account, amount
+	*program        // nil: the effect fills it, by its role
+	role     string // the expression in full, such as event.stream; or state, account, amount
 }
 
 // roles are the words that stand for a part of the identity in columns.
@@ -171,16 +172,18 @@ func (b *binder) within(e Expr, ce *celError) place {
 	return e.at
 }
 
-// columns compiles the columns of a table. more are the words beside those of the identity.
-func (c *compiler) columns(cols Columns, path string, more map[string]*program) []column {
+// columns compiles the columns of a table. words are what a column may hold beside parts of the identity: the effect fills it.
+func (c *compiler) columns(cols Columns, path string, words ...string) []column {
 	var all []column
 	for _, col := range cols {
 		at := join(path, col.Name)
 		c.identifier(col.Name, at)
-		if p, ok := more[col.Value.Text]; ok {
-			if p != nil {
-				all = append(all, column{col, p, col.Value.Text})
+		if slices.Contains(words, col.Value.Text) {
+			if slices.ContainsFunc(all, func(o column) bool { return o.role == col.Value.Text }) {
+				c.fault("columns", at, "", "another column holds the %s already", col.Value.Text)
+				continue
 			}
+			all = append(all, column{Column: col, role: col.Value.Text})
 			continue
 		}
 		e := col.Value
@@ -198,9 +201,7 @@ func (c *compiler) columns(cols Columns, path string, more map[string]*program) 
 		if col.Absent != "" && !p.optional {
 			c.fault("no-effect", at+".absent", "write $.?name for what may be missing", "%s is never absent", e.Text)
 		}
-		if _, written := roles[col.Value.Text]; written || notes[e.Text] {
-			col.Note = col.Note || notes[e.Text]
-		}
+		col.Note = col.Note || notes[e.Text]
 		all = append(all, column{col, p, e.Text})
 	}
 	return all
