@@ -36,6 +36,7 @@ var notes = map[string]bool{
 type compiler struct {
 	*check
 	raw, full scope
+	positions bool // an expression uses meta.position
 }
 
 func (c *compiler) run() {
@@ -81,12 +82,8 @@ func (c *compiler) run() {
 	if !p.OncePer.IsZero() {
 		d.key = c.expr(p.OncePer, "once_per", keys, textKind)
 	}
-	for _, pr := range []*program{d.id, d.stream, d.messageID, d.key} {
-		d.positions = d.positions || pr != nil && pr.uses["meta.position"]
-	}
 	p.decoder = d
-	d.positions = true // columns may use it; it is made when it is asked for
-	p.when = c.optional(p.When, "when", c.full, boolKind)
+	d.when = c.optional(p.When, "when", c.full, boolKind)
 
 	options := []decode.Option{}
 	if n := p.Limits.RecordBytes; n > 256<<20 {
@@ -107,6 +104,7 @@ func (c *compiler) run() {
 		d.json = d.json.FingerprintBy(contentOf(p.Content.Except))
 	}
 	c.effects()
+	d.positions = c.positions
 }
 
 func (c *compiler) optional(e Expr, path string, sc scope, want ...kind) *program {
@@ -119,6 +117,9 @@ func (c *compiler) optional(e Expr, path string, sc scope, want ...kind) *progra
 // expr compiles an expression whose value must be of one of the kinds. What only the record knows may be any.
 func (c *compiler) expr(e Expr, path string, sc scope, want ...kind) *program {
 	p, err := compile(e.Text, sc)
+	if err == nil && p.uses["meta.position"] {
+		c.positions = true
+	}
 	if err != nil {
 		at, hint := e.at, ""
 		if ce, ok := errors.AsType[*celError](err); ok {

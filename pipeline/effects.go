@@ -52,8 +52,8 @@ func (c *compiler) addWith(name string, e pawl.Effect[*Document], deleted *progr
 		c.fault("columns", name, "", "%v", err)
 		return
 	}
-	if c.p.when != nil || deleted != nil {
-		e = &filter{e, c.p.when, deleted}
+	if c.p.decoder.when != nil || deleted != nil {
+		e = &filter{e, c.p.decoder.when, deleted}
 	}
 	c.p.routes = append(c.p.routes, route{name, e, tables})
 }
@@ -373,11 +373,27 @@ func (c *compiler) state(s *State) {
 		v, err := deleted.required(inputOf(e), boolKind) // one that fails was set aside before
 		return err == nil && v == true
 	}
-	if d := c.p.decoder.stream; d != nil && d.uses["$"] {
-		c.fault("event", "event.stream", "write stream: meta.key", "a tombstone has no document: its stream must be known from the record's key")
+	d := c.p.decoder
+	reads := func(p *program) bool { // whether it needs a document
+		if p == nil {
+			return false
+		}
+		for name, part := range map[string]*program{"event.id": d.id, "event.stream": d.stream, "event.version": d.version, "event.type": d.typ, "event.at": d.at, "event.message_id": d.messageID} {
+			if p.uses[name] && part != nil && part.uses["$"] {
+				return true
+			}
+		}
+		return p.uses["$"]
 	}
-	if d := c.p.decoder.key; d != nil && d.uses["$"] {
-		c.fault("event", "once_per", "write once_per: meta.position, if reading a record again is harmless", "a tombstone has no document: its key must be known without one")
+	switch {
+	case deleted != nil && (reads(d.stream) || reads(d.key)):
+		d.tombstones = false // the events say themselves what deletes: one without a document is none
+	case reads(d.stream):
+		c.fault("event", "event.stream", "write stream: meta.key; or, if events say so themselves, deleted: …",
+			"a tombstone has no document: its stream must be known from the record's key")
+	case reads(d.key):
+		c.fault("event", "once_per", "write once_per: meta.position: reading a record again is harmless here",
+			"a tombstone has no document: its key must be known without one")
 	}
 	c.addWith("state", e, deleted)
 }
