@@ -32,7 +32,14 @@ type Setting struct {
 	Origin string `json:"origin"` // file:line, and the variable that was used
 }
 
-func (b *binder) mark(path string, key, value place) { b.places[path] = span{key, value} }
+// mark notes where something is: a mapping is where its key is.
+func (b *binder) mark(path string, key place, value *node) {
+	at := value.at
+	if value.kind == mappingNode {
+		at = key
+	}
+	b.places[path] = span{key, at}
+}
 
 // name is the last part of a path.
 func name(path string) string {
@@ -125,7 +132,7 @@ func (b *binder) fields(n *node, v any, path string) {
 			continue
 		}
 		at := join(path, f.key)
-		b.mark(at, b.keyPlace(n, f.key), item.at)
+		b.mark(at, b.keyPlace(n, f.key), item)
 		b.value(item, rv.FieldByIndex(f.index), at, f)
 	}
 	for i, k := range n.keys {
@@ -238,7 +245,7 @@ func (b *binder) value(n *node, v reflect.Value, path string, f field) {
 		}
 		for i, item := range n.items {
 			at := path + "[" + strconv.Itoa(i) + "]"
-			b.mark(at, item.at, item.at)
+			b.mark(at, item.at, item)
 			if text, ok := b.text(item, at); ok && (f.enum == nil || b.oneOf(item, at, text, f.enum)) {
 				v.Set(reflect.Append(v, reflect.ValueOf(text)))
 			}

@@ -12,7 +12,6 @@ import (
 type built struct {
 	path    string // in its file
 	decoder *decoder
-	when    *program
 	routes  []route // the main one first
 }
 

@@ -194,10 +194,11 @@ var (
 func celIssue(issues *cel.Issues, sc scope) error {
 	first := issues.Errors()[0]
 	e := &celError{message: container.Replace(first.Message), line: first.Location.Line(), col: first.Location.Column() + 1}
-	e.message = clip(strings.TrimPrefix(e.message, "Syntax error: "), 300)
+	e.message, _, _ = strings.Cut(strings.TrimPrefix(e.message, "Syntax error: "), " expecting {")
+	e.message = clip(e.message, 300)
 	if m := undeclared.FindStringSubmatch(e.message); m != nil {
 		known := sc.names()
-		if w := nearest(m[1], append(known, functionNames...)); w != "" {
+		if w := nearest(m[1], slices.Concat(known, []string{"event", "headers", "meta"}, functionNames)); w != "" {
 			e.hint = "did you mean " + w + "?"
 		} else {
 			e.hint = "known are " + strings.Join(known, ", ")

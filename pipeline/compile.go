@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 // column is a column that was compiled.
 type column struct {
 	Column
-	*program
-	role string // the expression in full, such as event.stream; or state, account, amount
+	*program        // nil: the effect fills it, by its role
+	role     string // the expression in full, such as event.stream; or state, account, amount
 }
 
 // roles are the words that stand for a part of the identity in columns.
@@ -35,6 +36,7 @@ var notes = map[string]bool{
 type compiler struct {
 	*check
 	raw, full scope
+	positions bool // an expression uses meta.position
 }
 
 func (c *compiler) run() {
@@ -80,12 +82,8 @@ func (c *compiler) run() {
 	if !p.OncePer.IsZero() {
 		d.key = c.expr(p.OncePer, "once_per", keys, textKind)
 	}
-	for _, pr := range []*program{d.id, d.stream, d.messageID, d.key} {
-		d.positions = d.positions || pr != nil && pr.uses["meta.position"]
-	}
 	p.decoder = d
-	d.positions = true // columns may use it; it is made when it is asked for
-	p.when = c.optional(p.When, "when", c.full, boolKind)
+	d.when = c.optional(p.When, "when", c.full, boolKind)
 
 	options := []decode.Option{}
 	if n := p.Limits.RecordBytes; n > 256<<20 {
@@ -106,6 +104,7 @@ func (c *compiler) run() {
 		d.json = d.json.FingerprintBy(contentOf(p.Content.Except))
 	}
 	c.effects()
+	d.positions = c.positions
 }
 
 func (c *compiler) optional(e Expr, path string, sc scope, want ...kind) *program {
@@ -118,6 +117,9 @@ func (c *compiler) optional(e Expr, path string, sc scope, want ...kind) *progra
 // expr compiles an expression whose value must be of one of the kinds. What only the record knows may be any.
 func (c *compiler) expr(e Expr, path string, sc scope, want ...kind) *program {
 	p, err := compile(e.Text, sc)
+	if err == nil && p.uses["meta.position"] {
+		c.positions = true
+	}
 	if err != nil {
 		at, hint := e.at, ""
 		if ce, ok := errors.AsType[*celError](err); ok {
@@ -171,16 +173,18 @@ func (b *binder) within(e Expr, ce *celError) place {
 	return e.at
 }
 
-// columns compiles the columns of a table. more are the words beside those of the identity.
-func (c *compiler) columns(cols Columns, path string, more map[string]*program) []column {
+// columns compiles the columns of a table. words are what a column may hold beside parts of the identity: the effect fills it.
+func (c *compiler) columns(cols Columns, path string, words ...string) []column {
 	var all []column
 	for _, col := range cols {
 		at := join(path, col.Name)
 		c.identifier(col.Name, at)
-		if p, ok := more[col.Value.Text]; ok {
-			if p != nil {
-				all = append(all, column{col, p, col.Value.Text})
+		if slices.Contains(words, col.Value.Text) {
+			if slices.ContainsFunc(all, func(o column) bool { return o.role == col.Value.Text }) {
+				c.fault("columns", at, "", "another column holds the %s already", col.Value.Text)
+				continue
 			}
+			all = append(all, column{Column: col, role: col.Value.Text})
 			continue
 		}
 		e := col.Value
@@ -198,9 +202,7 @@ func (c *compiler) columns(cols Columns, path string, more map[string]*program) 
 		if col.Absent != "" && !p.optional {
 			c.fault("no-effect", at+".absent", "write $.?name for what may be missing", "%s is never absent", e.Text)
 		}
-		if _, written := roles[col.Value.Text]; written || notes[e.Text] {
-			col.Note = col.Note || notes[e.Text]
-		}
+		col.Note = col.Note || notes[e.Text]
 		all = append(all, column{col, p, e.Text})
 	}
 	return all

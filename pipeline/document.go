@@ -38,7 +38,8 @@ type decoder struct {
 	identity
 	json        *decode.JSONDecoder[any]
 	cloudevents bool
-	tombstones  bool // are documents too
+	tombstones  bool     // are documents too
+	when        *program // nil: none
 }
 
 // tombstone is the fingerprint of what has no content.
@@ -68,8 +69,17 @@ func (d *decoder) Decode(m pawl.Meta, value []byte) (pawl.Decoded[*Document], er
 	return out, err
 }
 
-// identify evaluates the event section. What it says of an event is either there or may be missing by name; nothing else is.
+// identify evaluates the event section. What it says of an event is either there or may be missing by name; nothing else is. An
+// event that the condition refuses needs none of it: events of other kinds may share the topic.
 func (d *decoder) identify(id *pawl.Identity, in *input) error {
+	var failed error
+	get := func(p *program, to kind) any {
+		v, err := p.part(in, to)
+		if err != nil && failed == nil {
+			failed = err
+		}
+		return v
+	}
 	for _, f := range [...]struct {
 		p  *program
 		to *string
@@ -77,42 +87,35 @@ func (d *decoder) identify(id *pawl.Identity, in *input) error {
 		{d.id, &id.EventID}, {d.stream, &id.Stream}, {d.streamType, &id.StreamType}, {d.typ, &id.Type}, {d.messageID, &id.MessageID},
 		{d.supersedes, &id.Supersedes}, {d.correlation, &id.CorrelationID}, {d.causation, &id.CausationID},
 	} {
-		if v, err := f.p.part(in, textKind); err != nil {
-			return err
-		} else if v != nil {
-			*f.to = v.(string)
+		if v, ok := get(f.p, textKind).(string); ok {
+			*f.to = v
 		}
 	}
-	v, err := d.version.part(in, intKind)
-	if err != nil {
-		return err
-	}
-	if n, ok := v.(int64); ok {
-		if n < 1 {
-			return fmt.Errorf("%s is %d: versions begin at 1", d.version.text, n)
+	if n, ok := get(d.version, intKind).(int64); ok {
+		if id.Version = n; n < 1 && failed == nil {
+			id.Version, failed = 0, fmt.Errorf("%s is %d: versions begin at 1", d.version.text, n)
 		}
-		id.Version = n
 	}
-	if v, err = d.schemaVersion.part(in, intKind); err != nil {
-		return err
-	}
-	if n, ok := v.(int64); ok {
-		if n < 0 || n > math.MaxInt32 {
-			return fmt.Errorf("%s is %d, which is no version of a schema", d.schemaVersion.text, n)
+	if n, ok := get(d.schemaVersion, intKind).(int64); ok {
+		if id.SchemaVersion = int32(n); (n < 0 || n > math.MaxInt32) && failed == nil {
+			id.SchemaVersion, failed = 0, fmt.Errorf("%s is %d, which is no version of a schema", d.schemaVersion.text, n)
 		}
-		id.SchemaVersion = int32(n)
 	}
-	if v, err = d.at.part(in, timeKind); err != nil {
-		return err
-	}
-	if t, ok := v.(time.Time); ok {
+	if t, ok := get(d.at, timeKind).(time.Time); ok {
 		id.OccurredAt = t
 	}
 	in.id = id
-	if id.Key, err = d.key.word(in); err != nil {
+	key, err := d.key.word(in)
+	if err != nil {
 		return err
 	}
-	return nil
+	id.Key = key
+	if failed != nil && d.when != nil {
+		if ok, err := d.when.required(in, boolKind); err == nil && ok == false {
+			return nil // the effect ignores it
+		}
+	}
+	return failed
 }
 
 // part evaluates a part of an identity: nil where there is none, and none is needed.

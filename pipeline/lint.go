@@ -281,7 +281,7 @@ func (c *check) key() {
 	switch {
 	case len(uses) == 0:
 		c.fault("key-is-constant", "once_per", "mostly it is event.id", "once_per is the same for all events")
-	case (only("event.stream", "event.stream_type", "meta.topic") || only("meta.key") || sameAsStream) && p.Commands == nil:
+	case (only("event.stream", "event.stream_type", "meta.topic") || only("meta.key") || sameAsStream):
 		what := "the first event of each stream would take effect, and no other"
 		c.fault("key-is-stream", "once_per", "use what tells one event from another, mostly event.id; or add the version", "once_per names a stream: %s", what)
 	case only("event.type", "event.stream_type", "meta.topic"):

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -94,8 +95,15 @@ func unknownName(name string, sc scope) error {
 	known := sc.names()
 	if w := nearest(name, known); w != "" {
 		e.hint = "did you mean " + w + "?"
-	} else if strings.HasPrefix(name, "event.") {
-		e.hint = "declare it in the event section: event: {" + strings.TrimPrefix(name, "event.") + ": $.name}"
+	} else if part, ok := strings.CutPrefix(name, "event."); ok {
+		var parts []string
+		for _, f := range fieldsOf(reflect.TypeFor[Event]()) {
+			parts = append(parts, f.key)
+		}
+		if w := nearest(part, parts); w != "" {
+			part = w
+		}
+		e.hint = "declare it in the event section: event: {" + part + ": $.name}"
 	} else {
 		e.hint = "known are " + strings.Join(known, ", ")
 	}

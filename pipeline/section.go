@@ -59,26 +59,29 @@ type Balances struct {
 // Counter adds up.
 type Counter struct {
 	Table         string  `yaml:"table" need:"yes" doc:"The table of sums."`
-	Group         Columns `yaml:"group" need:"yes" doc:"The columns that name a row, and what they hold."`
+	Group         Columns `yaml:"group" need:"yes" doc:"The columns that name a row, and what they hold. A bucket of time is truncate(event.at, duration(\"1h\"))."`
 	Add           Columns `yaml:"add" need:"yes" doc:"The columns that are added to, and by how much."`
-	Contributions string  `yaml:"contributions" doc:"A table of what each event has contributed, so that it can be corrected."`
+	Contributions string  `yaml:"contributions" doc:"A table of what each event has contributed, so that it can be corrected: see event.supersedes."`
+	States        bool    `yaml:"states" doc:"Keep the sums before and after each event as evidence."`
 }
 
 // Audit keeps one row for each event.
 type Audit struct {
 	Table   string  `yaml:"table" need:"yes" doc:"The table."`
-	Columns Columns `yaml:"columns" doc:"What each column holds. One is key, which makes it unique. Default: event_key, event_id, stream, version, type, at, body."`
+	Columns Columns `yaml:"columns" doc:"What each column holds. One is key. Default: event_key, and what the event section declares, and body."`
 }
 
 // State keeps the latest value for each key.
 type State struct {
 	Table   string  `yaml:"table" need:"yes" doc:"The table."`
-	Columns Columns `yaml:"columns" need:"yes" doc:"What each column holds. One is stream, which is the key; where one is version, an older one changes nothing."`
+	Columns Columns `yaml:"columns" need:"yes" doc:"What each column holds. One is stream; where one is version, an older event changes nothing."`
 	Deleted Expr    `yaml:"deleted" doc:"A condition: an event for which it is true deletes the row, as a tombstone does."`
+	States  bool    `yaml:"states" doc:"Keep the row before and after each event as evidence."`
 }
 
 // Commands inserts rows that are to exist.
 type Commands struct {
 	Table   string  `yaml:"table" need:"yes" doc:"The table."`
-	Columns Columns `yaml:"columns" need:"yes" doc:"What each column holds. One is key, which identifies the command."`
+	Command Expr    `yaml:"command" need:"yes" doc:"What identifies the command: it follows from its cause, and is the same however often it is asked for."`
+	Columns Columns `yaml:"columns" need:"yes" doc:"What each column holds. One is command."`
 }

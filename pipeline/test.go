@@ -30,7 +30,7 @@ type Result struct {
 }
 
 // patience bounds a case: what takes longer hangs.
-const patience = 20 * time.Second
+const patience = 5 * time.Second
 
 // Test runs the cases of the set's fixtures, each in a new SQLite database in the folder dir, without a network. The error
 // is a [*Refused] if a fixture cannot be read; the others are run all the same.

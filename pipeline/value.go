@@ -52,16 +52,13 @@ func (d Duration) String() string {
 	return time.Duration(d).String()
 }
 
-func parseDuration(text string) (Duration, error) {
+func parseDuration(text string) (Duration, bool) {
 	days, isDays := strings.CutSuffix(text, "d")
 	if n, err := strconv.ParseUint(days, 10, 16); isDays && err == nil {
-		return Duration(n) * Duration(24*time.Hour), nil
+		return Duration(n) * Duration(24*time.Hour), true
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no time: write 90s, 10m, 12h or 7d", clip(text, 40))
-	}
-	return Duration(d), nil
+	return Duration(d), err == nil && d > 0
 }
 
 // Expr is an expression: a plain path, or CEL.
@@ -109,9 +106,9 @@ func (d *Duration) bind(b *binder, n *node, path string) {
 	if !ok {
 		return
 	}
-	v, err := parseDuration(text)
-	if err != nil {
-		b.fault("type", n.at, path, "", "%v", err)
+	v, ok := parseDuration(text)
+	if !ok { // without the text, which may come from a variable
+		b.fault("type", n.at, path, "write 90s, 10m, 12h or 7d", "%s is no time", name(path))
 	}
 	*d = v
 }
@@ -141,7 +138,7 @@ func (c *Columns) bind(b *binder, n *node, path string) {
 		} else {
 			col.Value.bind(b, item, at)
 		}
-		b.mark(at, k.at, item.at)
+		b.mark(at, k.at, item)
 		*c = append(*c, col)
 	}
 }
@@ -161,7 +158,7 @@ func (t *Transitions) bind(b *binder, n *node, path string) {
 		if at := join(path, k.name); n.items[i].kind != nullNode {
 			to.bind(b, n.items[i], at)
 		}
-		b.mark(join(path, k.name), k.at, n.items[i].at)
+		b.mark(join(path, k.name), k.at, n.items[i])
 		*t = append(*t, Transition{k.name, to})
 	}
 }
@@ -182,6 +179,7 @@ func (p *Pipelines) bind(b *binder, n *node, path string) {
 	for i, k := range n.keys {
 		pl := &Pipeline{Name: k.name}
 		pl.path = join(path, k.name)
+		b.mark(pl.path, k.at, n.items[i])
 		b.bind(n.items[i], pl, pl.path)
 		*p = append(*p, pl)
 	}
