@@ -50,6 +50,8 @@ type Evidence struct {
 	StateBefore   string
 	StateAfter    string
 
+	SupersededBy string // the Key of the event that corrects it
+
 	IngestedAt  time.Time // when the log took it
 	ProcessedAt time.Time
 }

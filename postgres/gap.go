@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -277,4 +278,19 @@ func (s *bound[Tx]) dueGaps(ctx context.Context, partitions []int32, now time.Ti
 		return err
 	}})
 	return tasks, err
+}
+
+// Gaps lists gaps. See pawl.Admin.
+func (a *admin[Tx]) Gaps(ctx context.Context, consumer string, limit int) ([]pawl.OpenGap, error) {
+	var all []pawl.OpenGap
+	err := a.link.exec(ctx, stmt{sql: a.query["list_gaps"], args: []any{consumer, listed(limit)}, row: func(scan func(...any) error) error {
+		var g pawl.OpenGap
+		err := scan(&g.Route, &g.Stream, &g.Expected, &g.Since, &g.Waiting, &g.Lowest, &g.Highest, &g.Until)
+		all = append(all, g)
+		return err
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("list the gaps of %q: %w", consumer, err)
+	}
+	return all, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl"
@@ -225,4 +226,21 @@ func (s *bound) dueGaps(ctx context.Context, lists []any, now time.Time, limit i
 		return err
 	}, append(lists[:2:2], sql.Named("now", micros(now)), sql.Named("limit", limit))...)
 	return tasks, err
+}
+
+// Gaps lists gaps. See pawl.Admin.
+func (a *admin) Gaps(ctx context.Context, consumer string, limit int) ([]pawl.OpenGap, error) {
+	var all []pawl.OpenGap
+	err := a.each(ctx, "list_gaps", func(scan func(...any) error) error {
+		var g pawl.OpenGap
+		var since, until int64
+		err := scan(&g.Route, &g.Stream, &g.Expected, &since, &g.Waiting, &g.Lowest, &g.Highest, &until)
+		g.Since, g.Until = time.UnixMicro(since), time.UnixMicro(until)
+		all = append(all, g)
+		return err
+	}, sql.Named("consumer", consumer), sql.Named("limit", listed(limit)))
+	if err != nil {
+		return nil, fmt.Errorf("list the gaps of %q: %w", consumer, err)
+	}
+	return all, nil
 }

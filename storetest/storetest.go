@@ -87,6 +87,8 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"quarantine", quarantineTests[Tx]()},
 		{"hold", holdTests[Tx]()},
 		{"kept", keptTests[Tx]()},
+		{"gap", gapTests[Tx]()},
+		{"correction", correctionTests[Tx]()},
 		{"session", sessionTests[Tx]()},
 		{"acquire", acquireTests[Tx]()},
 		{"fence", fenceTests[Tx]()},

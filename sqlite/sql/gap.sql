@@ -110,3 +110,14 @@ where g.scope_id in (select value from json_each(:scopes))
   and not exists (select 1 from pawl_stream s where s.scope_id = g.scope_id and s.stream = g.stream)
 order by g.due_at
 limit :limit
+
+-- name: list_gaps
+select s.route, g.stream, g.expected, g.since, count(*), min(e.version), max(e.version), min(e.until_at)
+from pawl_gap g
+join pawl_scope s on s.id = g.scope_id
+join pawl_consumer c on c.id = s.consumer_id
+join pawl_early e on e.scope_id = g.scope_id and e.stream = g.stream
+where c.name = :consumer
+group by s.route, g.stream, g.expected, g.since
+order by g.since, s.route, g.stream
+limit :limit
