@@ -53,6 +53,10 @@ func run(ctx context.Context, args []string) error {
 		return b.backlog(ctx)
 	case o.order:
 		return b.ordered(ctx)
+	case o.byStream:
+		return b.evidence(ctx)
+	case o.history > 0:
+		return b.existing(ctx, o.history)
 	}
 	return b.compare(ctx)
 }
@@ -63,6 +67,8 @@ type options struct {
 	ids, profile       string
 	only               []*contender
 	memory, order      bool
+	byStream           bool
+	history            int
 }
 
 func parse(args []string) (*options, error) {
@@ -79,6 +85,8 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&quick, "quick", false, "a smoke test: few records, one round; its figures mean nothing")
 	f.BoolVar(&o.memory, "memory", false, "instead: the peak memory of pawl-batch that works off a backlog")
 	f.BoolVar(&o.order, "order", false, "instead: slow handlers in the order of streams, against what their number and the workers allow")
+	f.BoolVar(&o.byStream, "evidence", false, "instead: what it costs to find decisions by their stream")
+	f.IntVar(&o.history, "existing", 0, "instead: pawl-batch on tables that hold this many decisions already, such as 10,000,000 of them")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
@@ -126,6 +134,7 @@ type bench struct {
 	broker *broker
 	events []event
 	runs   int
+	before func() error // called before each contender, on its empty tables; nil: nothing
 }
 
 func open(ctx context.Context, o *options) (*bench, error) {
@@ -238,6 +247,11 @@ func (b *bench) reference(ctx context.Context) error {
 func (b *bench) once(ctx context.Context, c *contender, records int, last bool) (figures, error) {
 	if err := b.server.reset(ctx); err != nil {
 		return figures{}, fmt.Errorf("empty the tables: %w", err)
+	}
+	if b.before != nil {
+		if err := b.before(); err != nil {
+			return figures{}, err
+		}
 	}
 	b.runs++
 	t := &task{

@@ -24,7 +24,7 @@ func (a *application) decisionRow(ctx context.Context, d *pawl.Decision) ([]any,
 		a.bound.scopes[d.Route], a.rowOf(d), a.bound.code, d.Mode, micros(a.work.Now),
 		d.KeyID.Form, d.KeyID.ID[:], hashedKey(d), d.Fingerprint[:], d.Outcome, d.Record.Offset, a.ingested(d),
 		timeOrNull(id.OccurredAt), typeID, streamTypeID, orNull(id.Stream), orNull(id.Version), orNull(id.SchemaVersion),
-		orNull(clean(d.Reason)), orNull(id.EventID), orNull(id.MessageID), orNull(id.CorrelationID), orNull(id.CausationID),
+		orNull(clean(d.Reason)), beside(id.Key, id.EventID), beside(id.Key, id.MessageID), orNull(id.CorrelationID), orNull(id.CausationID),
 		accepted(d), orNull(d.VersionBefore), orNull(d.RowAffected), orNull(d.StateBefore), orNull(d.StateAfter),
 	}, nil
 }
@@ -92,6 +92,14 @@ func orNull[T comparable](v T) any {
 		return nil
 	}
 	return v
+}
+
+// beside is an id that the key does not say already.
+func beside(key, id string) any {
+	if id == key {
+		return nil
+	}
+	return orNull(id)
 }
 
 // clean makes a reason text: it may quote the very bytes that could not be read.

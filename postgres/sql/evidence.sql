@@ -1,6 +1,5 @@
--- What was decided and why. pawl_decision has no index but its key, on purpose: every index is paid for by every record, and
--- which of them are worth it is decided with figures. Until then a search by event or by stream reads the decisions of the
--- consumer, and every search the redeliveries of it.
+-- What was decided and why. pawl_decision has, beside its key, an index over hashes of the stream, and one of event ids that
+-- are not the key itself: see docs/adr/0007-evidence-by-stream.md.
 
 -- name: evidence_by_key
 -- Also of keys that nobody has claimed: what was held or set aside has evidence too.
@@ -22,6 +21,7 @@ from pawl_decision d
 join pawl_scope s on s.id = d.scope_id
 join pawl_consumer c on c.id = s.consumer_id
 where c.name = $1::text
+  and hashtextextended(d.event_id, 0) = hashtextextended($4::text, 0)
   and d.event_id = $4::text
 
 -- name: evidence_by_stream
@@ -30,6 +30,7 @@ from pawl_decision d
 join pawl_scope s on s.id = d.scope_id
 join pawl_consumer c on c.id = s.consumer_id
 where c.name = $1::text
+  and hashtextextended(d.stream, 0) = hashtextextended($4::text, 0)
   and d.stream = $4::text
   and ($2::smallint is null or $3::uuid is null)
 union

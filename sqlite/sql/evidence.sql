@@ -1,6 +1,4 @@
--- What was decided and why. pawl_decision has no index but its key, on purpose: every index is paid for by every record, and
--- which of them are worth it is decided with figures. Until then a search by event or by stream reads the decisions of the
--- consumer, and every search the redeliveries of it.
+-- What was decided and why.
 
 -- name: evidence_by_key
 -- Also of keys that nobody has claimed: what was held or set aside has evidence too.
