@@ -86,5 +86,5 @@ join pawl_progress p on p.id = f.progress_id
 join pawl_name code on code.id = f.code_id
 left join pawl_name type on type.id = f.type_id
 left join pawl_name kind on kind.id = f.stream_type_id
-order by f.processed_at, f.claim, p.id, f.position_offset
+order by f.processed_at, f.claim, coalesce(f.version, 0), p.id, f.position_offset
 limit :limit
