@@ -28,6 +28,14 @@ type OpenGap struct {
 	Until    time.Time // when the first of them has waited long enough
 }
 
+// GapGroup is the gaps of a route, counted.
+type GapGroup struct {
+	Route   string
+	Gaps    int
+	Waiting int // records
+	Oldest  time.Time
+}
+
 // MostEarly bounds how many early records of a stream go into one transaction. The rest follows.
 const MostEarly = 1000
 

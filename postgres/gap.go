@@ -294,3 +294,18 @@ func (a *admin[Tx]) Gaps(ctx context.Context, consumer string, limit int) ([]paw
 	}
 	return all, nil
 }
+
+// GapGroups counts gaps. See pawl.Admin.
+func (a *admin[Tx]) GapGroups(ctx context.Context, consumer string) ([]pawl.GapGroup, error) {
+	var all []pawl.GapGroup
+	err := a.link.exec(ctx, stmt{sql: a.query["gap_groups"], args: []any{consumer}, row: func(scan func(...any) error) error {
+		var g pawl.GapGroup
+		err := scan(&g.Route, &g.Gaps, &g.Waiting, &g.Oldest)
+		all = append(all, g)
+		return err
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("count the gaps of %q: %w", consumer, err)
+	}
+	return all, nil
+}

@@ -244,3 +244,20 @@ func (a *admin) Gaps(ctx context.Context, consumer string, limit int) ([]pawl.Op
 	}
 	return all, nil
 }
+
+// GapGroups counts gaps. See pawl.Admin.
+func (a *admin) GapGroups(ctx context.Context, consumer string) ([]pawl.GapGroup, error) {
+	var all []pawl.GapGroup
+	err := a.each(ctx, "gap_groups", func(scan func(...any) error) error {
+		var g pawl.GapGroup
+		var oldest int64
+		err := scan(&g.Route, &g.Gaps, &g.Waiting, &oldest)
+		g.Oldest = time.UnixMicro(oldest)
+		all = append(all, g)
+		return err
+	}, sql.Named("consumer", consumer))
+	if err != nil {
+		return nil, fmt.Errorf("count the gaps of %q: %w", consumer, err)
+	}
+	return all, nil
+}

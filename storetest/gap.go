@@ -159,6 +159,10 @@ func gapOpens[Tx any](t *testing.T, h Harness[Tx]) {
 	if err != nil || len(gaps) != 1 || !gaps[0].Since.Equal(now) || !gaps[0].Until.Equal(now.Add(time.Hour)) {
 		t.Errorf("gaps: %+v, %v", gaps, err)
 	}
+	groups, err := w.Store.Admin().GapGroups(w.ctx, binding().Consumer)
+	if err != nil || len(groups) != 1 || groups[0].Route != "charge" || groups[0].Gaps != 2 || groups[0].Waiting != 3 || !groups[0].Oldest.Equal(now) {
+		t.Errorf("groups: %+v, %v", groups, err)
+	}
 	if o.Next != 4 {
 		t.Errorf("the position is %d, want 4: what is held is settled", o.Next)
 	}

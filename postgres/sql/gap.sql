@@ -144,3 +144,12 @@ where c.name = $1::text
 group by s.route, g.stream, g.expected, g.since
 order by g.since, s.route, g.stream
 limit $2::integer
+
+-- name: gap_groups
+select s.route, count(*), sum((select count(*) from pawl_early e where e.scope_id = g.scope_id and e.stream = g.stream)), min(g.since)
+from pawl_gap g
+join pawl_scope s on s.id = g.scope_id
+join pawl_consumer c on c.id = s.consumer_id
+where c.name = $1::text
+group by s.route
+order by s.route
