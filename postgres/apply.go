@@ -21,7 +21,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 		return s.own("intern names", err)
 	}
 	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, s.guards.Add(1)) // of this transaction alone
-	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard))
+	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard), s.tables)
 	if err != nil {
 		return s.own("begin", err)
 	}

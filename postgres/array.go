@@ -28,6 +28,8 @@ func literal(v any) any {
 		return array(a, nullable(func(b *strings.Builder, n int64) { b.WriteString(strconv.FormatInt(n, 10)) }))
 	case []bool:
 		return array(a, func(b *strings.Builder, v bool) { b.WriteString(strconv.FormatBool(v)) })
+	case []*bool:
+		return array(a, nullable(func(b *strings.Builder, v bool) { b.WriteString(strconv.FormatBool(v)) }))
 	case []string:
 		return array(a, writeText)
 	case []*string:

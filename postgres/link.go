@@ -13,6 +13,8 @@ type stmt struct {
 	args []any
 	// row is called for each row of the answer; nil if there is none to read.
 	row func(scan func(dest ...any) error) error
+	// wrote is where to put how many rows were written; nil if nobody asks. Not together with row.
+	wrote *int64
 	// after is the window that opens once it has been executed.
 	after fault.Point
 }
@@ -21,8 +23,8 @@ type stmt struct {
 type link[Tx any] interface {
 	// exec runs statements one after the other, each by itself.
 	exec(ctx context.Context, stmts ...stmt) error
-	// begin opens a transaction with the given text.
-	begin(ctx context.Context, text string) (txn[Tx], error)
+	// begin opens a transaction with the given text, in which declared effects may use tables.
+	begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[Tx], error)
 	// atomically runs f in a transaction of its own, read committed.
 	atomically(ctx context.Context, f func(run func(...stmt) error) error) error
 	// script runs statements in one transaction, and then a text of several that depends on them; "" is none.

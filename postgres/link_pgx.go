@@ -47,10 +47,13 @@ func readPgx(rows pgx.Rows, st stmt) error {
 			return err
 		}
 	}
+	if st.wrote != nil {
+		*st.wrote = rows.CommandTag().RowsAffected()
+	}
 	return rows.Err()
 }
 
-func (l *pgxLink) begin(ctx context.Context, text string) (txn[pgx.Tx], error) {
+func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[pgx.Tx], error) {
 	conn, err := l.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -62,6 +65,7 @@ func (l *pgxLink) begin(ctx context.Context, text string) (txn[pgx.Tx], error) {
 	}
 	t := &pgxTxn{conn: conn, tx: tx, flat: l.flat}
 	t.handler.Tx = tx
+	t.rows = rows{tables: tables, run: t}
 	return t, nil
 }
 
@@ -105,12 +109,15 @@ type pgxTxn struct {
 	conn    *pgxpool.Conn
 	tx      pgx.Tx
 	handler handlerTx
+	rows    rows
 	marked  int // statements when the mark was last set
 	hasMark bool
 	flat    bool
 }
 
-func (t *pgxTxn) Rows() pawl.Rows { return &rows{} }
+func (t *pgxTxn) Rows() pawl.Rows { return &t.rows }
+
+func (t *pgxTxn) enter() error { return t.handler.use("") }
 
 func (t *pgxTxn) Tx() pgx.Tx { return &t.handler }
 
@@ -163,7 +170,7 @@ func (t *pgxTxn) Check(ctx context.Context) error {
 
 func (t *pgxTxn) Undo(ctx context.Context) error {
 	_, err := t.tx.Exec(ctx, control["undo"])
-	t.marked = t.Statements()
+	t.marked, t.rows.planned = t.Statements(), false
 	return err
 }
 

@@ -34,7 +34,10 @@ func runSQL(ctx context.Context, db sqlQueryer, st stmt) error {
 		args[i] = literal(a)
 	}
 	if st.row == nil {
-		_, err := db.ExecContext(ctx, st.sql, args...)
+		res, err := db.ExecContext(ctx, st.sql, args...)
+		if err == nil && st.wrote != nil {
+			*st.wrote, err = res.RowsAffected()
+		}
 		return err
 	}
 	rows, err := db.QueryContext(ctx, st.sql, args...)
@@ -52,13 +55,14 @@ func runSQL(ctx context.Context, db sqlQueryer, st stmt) error {
 
 // begin pins a connection and speaks the transaction's words itself: sql.Tx would offer no way to send the settings along
 // with begin.
-func (l *sqlLink) begin(ctx context.Context, text string) (txn[pawl.SQLTx], error) {
+func (l *sqlLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[pawl.SQLTx], error) {
 	conn, err := l.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &sqlTxn{conn: conn}
 	t.handler.conn = conn
+	t.rows = rows{tables: tables, run: t}
 	if _, err := conn.ExecContext(ctx, text); err != nil {
 		t.close(ctx)
 		return nil, err
@@ -108,12 +112,18 @@ func (l *sqlLink) script(ctx context.Context, before []stmt, text func() string)
 type sqlTxn struct {
 	conn      *sql.Conn
 	handler   handlerConn
+	rows      rows
 	marked    int
 	hasMark   bool
 	committed bool
 }
 
-func (t *sqlTxn) Rows() pawl.Rows { return &rows{} }
+func (t *sqlTxn) Rows() pawl.Rows { return &t.rows }
+
+func (t *sqlTxn) enter() error {
+	_, err := t.handler.use(context.Background(), "")
+	return err
+}
 
 func (t *sqlTxn) Tx() pawl.SQLTx { return &t.handler }
 
@@ -159,7 +169,7 @@ func (t *sqlTxn) Check(ctx context.Context) error {
 
 func (t *sqlTxn) Undo(ctx context.Context) error {
 	_, err := t.conn.ExecContext(ctx, control["undo"])
-	t.marked = t.Statements()
+	t.marked, t.rows.planned = t.Statements(), false
 	return err
 }
 

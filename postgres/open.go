@@ -19,8 +19,12 @@ func (s *Store[Tx]) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[T
 	if err := s.checkSchema(ctx); err != nil {
 		return nil, err
 	}
+	tables, err := s.openTables(ctx, b.Tables)
+	if err != nil {
+		return nil, err
+	}
 	s.names.forget() // after a restore the ids that are cached may be of other names
-	o := &bound[Tx]{Store: s}
+	o := &bound[Tx]{Store: s, tables: tables}
 	if err := o.bindConsumer(ctx, b); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,8 @@ type bound[Tx any] struct {
 	consumer int32
 	scopes   []int32 // by route
 	code     int32
-	begin    string // with the timeouts filled in
+	tables   map[*pawl.Table]*table // of declared effects
+	begin    string                 // with the timeouts filled in
 	guards   atomic.Int64
 	blocked  atomic.Bool // what to ask first about streams: see look
 	gaps     atomic.Bool

@@ -109,7 +109,7 @@ func pgxHarness(server pgtest.Server, prepare func(t testing.TB, url string) []p
 			func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 			func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 		},
-		Migrations: migrations,
+		DDL: postgres.DDL, Migrations: migrations,
 	}
 }
 
@@ -136,7 +136,7 @@ func sqlHarness() storetest.Harness[pawl.SQLTx] {
 			err = tx.QueryRowContext(ctx, storetest.Dollar(query), args...).Scan(&n)
 			return n, err
 		},
-		Migrations: migrations,
+		DDL: postgres.DDL, Migrations: migrations,
 	}
 }
 

@@ -195,7 +195,7 @@ func (a *application) readPriors(rows *sql.Rows, asked map[scoped][]*pawl.Decisi
 
 // handle runs the handlers, and makes sure that the transaction is still what it was and everything is decided.
 func (a *application) handle(ctx context.Context) error {
-	s := &session{tx: a.tx, refusal: a.bound.refusal}
+	s := &session{tx: a.tx, refusal: a.bound.refusal, tables: a.bound.tables}
 	err := a.work.Run(ctx, s)
 	if ended := s.finish(); err == nil {
 		err = ended

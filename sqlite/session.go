@@ -15,6 +15,7 @@ import (
 type session struct {
 	tx      *transaction
 	refusal *sql.DB
+	tables  map[*pawl.Table]*table // of declared effects
 	marked  bool
 	markAt  int // statements when the mark was set
 

@@ -29,6 +29,7 @@ type bound struct {
 	consumer int64
 	scopes   []int64 // by route
 	code     int64
+	tables   map[*pawl.Table]*table // of declared effects
 }
 
 // Open opens or creates the database file that dsn names: a path, or a file: URI. Parameters are those of
@@ -68,6 +69,9 @@ func (s *Store) Open(ctx context.Context, b pawl.Binding) (pawl.BoundStore[pawl.
 	fresh := map[string]int64{}
 	err := s.write(ctx, func(tx *transaction) (err error) {
 		if err := checkSchema(ctx, tx); err != nil {
+			return err
+		}
+		if made.tables, err = openTables(ctx, tx, b.Tables); err != nil {
 			return err
 		}
 		now := time.Now().UnixMicro()

@@ -34,6 +34,7 @@ func TestStore(t *testing.T) {
 			err = tx.QueryRowContext(ctx, query, args...).Scan(&n)
 			return n, err
 		},
+		DDL: sqlite.DDL,
 		Migrations: func() (all []string) {
 			for _, m := range sqlite.Migrations() {
 				all = append(all, m.SQL)

@@ -33,6 +33,9 @@ type Harness[Tx any] struct {
 	// Default: none, the type has no such methods.
 	Enders []func(ctx context.Context, tx Tx) error
 
+	// DDL returns the SQL that creates a table of a declared effect.
+	DDL func(t *pawl.Table) string
+
 	// Migrations returns the SQL of every migration, in order.
 	Migrations func() []string
 
@@ -90,6 +93,7 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"gap", gapTests[Tx]()},
 		{"correction", correctionTests[Tx]()},
 		{"session", sessionTests[Tx]()},
+		{"rows", rowsTests[Tx]()},
 		{"acquire", acquireTests[Tx]()},
 		{"fence", fenceTests[Tx]()},
 		{"condition", conditionTests[Tx]()},
