@@ -67,6 +67,10 @@ func (b *Batch[T]) Now() time.Time { return b.now }
 // Fingerprint is that of record i's content.
 func (b *Batch[T]) Fingerprint(i int) Fingerprint { return b.steps[i].Fingerprint }
 
+// Early reports whether record i is not new: it came early, was held, and is in this batch because what it waits for may be.
+// Such records stand behind the others, though they came before them.
+func (b *Batch[T]) Early(i int) bool { return b.steps[i].Kept != nil && b.steps[i].Kept.Early != 0 }
+
 // Expired reports whether record i came early, was held, and has waited for as long as it was to.
 func (b *Batch[T]) Expired(i int) bool { return b.steps[i].Kept != nil && b.steps[i].Kept.Expired }
 

@@ -227,7 +227,11 @@ func (s *folds[Tx, T]) call(context.Context, Tx, int) error {
 func (s *folds[Tx, T]) callBatch(ctx context.Context, session Session[Tx], at []int, h *hearing) (err error) {
 	defer recoverAs(&err)
 	h.answers = s.answers
-	return s.e.Fold(ctx, session.Rows(), &Batch[T]{s.all, at, h})
+	err = s.e.Fold(ctx, session.Rows(), &Batch[T]{s.all, at, h})
+	if ask := (*askError)(nil); !errors.As(err, &ask) {
+		s.answers = nil // they were for this batch: the source may know more when the next one asks
+	}
+	return err
 }
 
 func (s *folds[Tx, T]) ask(ctx context.Context, streams []string) (err error) {

@@ -1,0 +1,3 @@
+package effect
+
+var ClassOfStatus = classOfStatus
