@@ -43,7 +43,7 @@ type catalogColumn struct {
 	typeSchema, base       string
 	typtype                string
 	typmod                 int32
-	deterministic          bool
+	collation              string // where several texts are one to it
 	notNull                bool
 	hasDefault             bool
 	generated              bool
@@ -101,7 +101,7 @@ func (s *Store[Tx]) readCatalog(ctx context.Context, tables []*pawl.Table) ([]ca
 			var i int64
 			var c catalogColumn
 			err := scan(&i, &c.schema, &c.table, &c.relkind, &c.usage, &c.name, &c.typeSchema, &c.base, &c.typtype, &c.typmod,
-				&c.deterministic, &c.notNull, &c.hasDefault, &c.generated, &c.sel, &c.ins, &c.upd)
+				&c.collation, &c.notNull, &c.hasDefault, &c.generated, &c.sel, &c.ins, &c.upd)
 			if err == nil {
 				found[i-1].columns = append(found[i-1].columns, c)
 			}
@@ -171,9 +171,11 @@ func newTable(t *pawl.Table, found *catalogTable) (*table, []error) {
 		if slices.Sort(missing); len(missing) > 0 {
 			bad("the role has no right to %s column %q", strings.Join(missing, " and "), c.Name)
 		}
-		made.columns = append(made.columns, tableColumn{
-			Column: c, base: have.base, cast: pgx.Identifier{have.typeSchema, have.base}.Sanitize(), scale: have.scale(),
-		})
+		cast := pgx.Identifier{have.typeSchema, have.base}.Sanitize()
+		if have.collation != "" {
+			cast += " collate " + have.collation
+		}
+		made.columns = append(made.columns, tableColumn{Column: c, base: have.base, cast: cast, scale: have.scale()})
 		made.ordered = made.ordered || isKey && have.spellings()
 	}
 	for _, have := range found.columns {
@@ -249,7 +251,7 @@ func (c *catalogColumn) scale() int {
 
 // spellings reports that several texts are one value of this column.
 func (c *catalogColumn) spellings() bool {
-	return c.base == "uuid" || c.base == "citext" || c.base == "bpchar" || !c.deterministic
+	return c.base == "uuid" || c.base == "citext" || c.base == "bpchar" || c.collation != ""
 }
 
 // compile writes the statements. Parameters are one array a column, in the order of the columns.
