@@ -21,8 +21,9 @@ type table struct {
 	columns []tableColumn
 	// ordered says that the database puts keys in order, not this program: they may be spelled in several ways.
 	ordered bool
+	guard   bool // the column behind the key is compared when a row is replaced
 
-	read, insert, put, replace, add, lock, delete, distinct string
+	read, look, insert, put, replace, add, lock, delete, distinct string
 }
 
 // tableColumn is one of its columns.
@@ -144,7 +145,7 @@ func newTable(t *pawl.Table, found *catalogTable) (*table, []error) {
 	case !in.usage:
 		bad("the role has no right to use schema %q", in.schema)
 	}
-	made := &table{name: pgx.Identifier{in.schema, in.table}.Sanitize(), key: t.Key}
+	made := &table{name: pgx.Identifier{in.schema, in.table}.Sanitize(), key: t.Key, guard: t.Guard}
 	for i, c := range t.Columns {
 		at := slices.IndexFunc(found.columns, func(have catalogColumn) bool { return have.name == c.Name })
 		if at < 0 {
@@ -279,6 +280,11 @@ func (t *table) compile() {
 	for i := range match {
 		match[i] = fmt.Sprintf("t.%s = %s", column(i), value(i))
 	}
+	guard, guardType, guardArray := "", "", ""
+	if t.guard {
+		c := &t.columns[t.key]
+		guard, guardType, guardArray = quote(c.Name), c.cast, fmt.Sprintf("$%d::%s[]", len(at)+1, c.transfer())
+	}
 	sum := "do nothing"
 	if len(rest) > 0 {
 		sum = "do update set " + list(rest, func(i int) string { return column(i) + " = " + t.columns[i].sum() })
@@ -298,6 +304,9 @@ func (t *table) compile() {
 		"{{match}}", strings.Join(match, " and "),
 		"{{set}}", list(set, func(i int) string { return column(i) + " = " + value(i) }),
 		"{{sum}}", sum,
+		"{{guard}}", guard,
+		"{{guard_type}}", guardType,
+		"{{guard_array}}", guardArray,
 		"{{read}}", list(at, func(i int) string { return fmt.Sprintf("t.%s::%s as c%d", column(i), t.columns[i].answer(), i) }),
 	)
 	for name, text := range map[string]*string{
@@ -305,6 +314,10 @@ func (t *table) compile() {
 		"rows_lock": &t.lock, "rows_delete": &t.delete, "rows_distinct": &t.distinct,
 	} {
 		*text = fill.Replace(control[name])
+	}
+	t.look = t.read
+	if t.guard {
+		t.look, t.replace = fill.Replace(control["rows_look"]), fill.Replace(control["rows_replace_guarded"])
 	}
 }
 

@@ -76,6 +76,17 @@ cross join lateral (
     for update
 ) as t
 
+-- name: rows_look
+-- Without locks, where a guard is compared when rows are written.
+select k.i, t.*
+from {{keys}}
+cross join lateral (
+    select {{read}}
+    from {{table}} as t
+    where {{match}}
+    limit 1
+) as t
+
 -- name: rows_insert
 insert into {{table}} ({{columns}})
 select {{values}}
@@ -94,6 +105,15 @@ update {{table}} as t
 set {{set}}
 from unnest({{arrays}}) as k ({{names}})
 where {{match}}
+
+-- name: rows_replace_guarded
+-- Only what is as it was read. In the order of the arrays, by the plan that is made for them: should another be made, and two
+-- transactions deadlock, they lock what they read from then on (contendedFor).
+update {{table}} as t
+set {{set}}
+from unnest({{arrays}}, {{guard_array}}) as k ({{names}}, guard)
+where {{match}}
+  and t.{{guard}} = k.guard::{{guard_type}}
 
 -- name: rows_add
 insert into {{table}} as t ({{columns}})
