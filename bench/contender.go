@@ -25,7 +25,7 @@ type contender struct {
 	share    int // it gets 1/share of the records: rates are compared, and the slow ones need not take minutes
 	run      func(ctx context.Context, t *task, w *stopwatch) error
 	check    func(w want) []count
-	table    string // its projection
+	table    string // its projection; empty: none
 	fromLog  bool   // it reads the log
 	copyOf   string // it writes what a run of this contender has written
 	rows     []copyable
@@ -59,6 +59,14 @@ var contenders = []contender{
 		describe: "effect.Workflow"},
 	{name: "copy-workflow", kind: "workflow", share: 1, run: copyOf(1, decisions, caseState), check: checkCopy, table: "copy_state", copyOf: "pawl-workflow",
 		rows: []copyable{decisions, caseState}, describe: "COPY of its rows"},
+	{name: "pawl-storm", kind: "storm", share: 1, run: runPawlStorm, describe: "effect.Projection that holds what comes early; for -storm"},
+	{name: "classic-ledger", kind: "ledger", share: 20, run: classicEffect(classicLedger), fromLog: true,
+		check: both(checkClassic, checkLedger("ledger_entry", "ledger_balance")), describe: "transaction per record: marker, entry, balance"},
+	{name: "pawl-ledger", kind: "ledger", share: 1, run: runPawlLedger, fromLog: true,
+		check: both(checkPawl, checkLedger("ledger_entry", "ledger_balance")), describe: "effect.Ledger with balances"},
+	{name: "copy-ledger", kind: "ledger", share: 1, run: copyOf(1, decisions, ledgerEntry, ledgerBalance), copyOf: "pawl-ledger",
+		check: both(checkCopy, checkLedger("copy_ledger_entry", "copy_ledger_balance")), rows: []copyable{decisions, ledgerEntry, ledgerBalance},
+		describe: "COPY of its rows"},
 }
 
 func find(name string) (*contender, bool) {

@@ -21,7 +21,79 @@ create table case_state (
     state text,
     occurred_at timestamptz
 ) with (fillfactor = 70);
-create table copy_state (like case_state including all)`
+create table copy_state (like case_state including all);
+create table ledger_entry (
+    entry_id text primary key,
+    account text not null,
+    amount numeric not null,
+    occurred_at timestamptz
+);
+create table copy_ledger_entry (like ledger_entry including all);
+create table ledger_balance (account text primary key, balance numeric not null) with (fillfactor = 70);
+create table copy_ledger_balance (like ledger_balance including all)`
+
+var (
+	ledgerEntry   = copyable{"ledger_entry", "ctid", "abs(hashtext(account))"}
+	ledgerBalance = copyable{"ledger_balance", "account", "abs(hashtext(account))"}
+)
+
+func newLedger() *effect.Ledger[body] {
+	return &effect.Ledger[body]{
+		Table: "ledger_entry", Key: "entry_id", Account: "account", Amount: "amount", Balances: "ledger_balance",
+		Columns: []effect.Column[body]{effect.Note(effect.Time("occurred_at", occurredAt))},
+		Post: func(e *pawl.Envelope[body]) ([]effect.Posting, error) {
+			return []effect.Posting{{Account: e.Body.CaseID, Amount: amountOf(e.Body.Version)}}, nil
+		},
+	}
+}
+
+// amountOf is what an event posts: something that differs, with two digits behind the point.
+func amountOf(version int64) string { return fmt.Sprintf("%d.%02d", version%7, version*37%100) }
+
+func runPawlLedger(ctx context.Context, t *task, w *stopwatch) error {
+	return runPawl(ctx, t, w, func(r *pawl.Runner[pgx.Tx], route pawl.Route) { pawl.Apply(r, route, decoder, newLedger()) })
+}
+
+const (
+	insertEntry = `insert into ledger_entry (entry_id, account, amount, occurred_at) values ($1, $2, $3::text::numeric, $4)`
+	addBalance  = `
+insert into ledger_balance as b (account, balance) values ($1, $2::text::numeric)
+on conflict (account) do update set balance = b.balance + excluded.balance`
+)
+
+func classicLedger(ctx context.Context, tx pgx.Tx, b *body) error {
+	amount := amountOf(b.Version)
+	if _, err := tx.Exec(ctx, insertEntry, b.EventID, b.CaseID, amount, b.OccurredAt); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, addBalance, b.CaseID, amount)
+	return err
+}
+
+// checkLedger: every event once, every balance the sum of its entries, and all of them together what the model says.
+func checkLedger(entries, balances string) func(want) []count {
+	return func(w want) []count {
+		return []count{
+			{"entries in " + entries, `select count(*) from ` + entries, w.unique},
+			{"balances that are wrong", fmt.Sprintf(`
+select count(*)
+from (select account, sum(amount) as amount from %s group by account) e
+full join %s b using (account)
+where b.balance is distinct from e.amount`, entries, balances), 0},
+			{"accounts", `select count(*) from ` + balances, w.cases},
+			{"hundredths in all", `select (100 * coalesce(sum(balance), 0))::bigint from ` + balances, w.hundredths},
+		}
+	}
+}
+
+func both(checks ...func(want) []count) func(want) []count {
+	return func(w want) (all []count) {
+		for _, c := range checks {
+			all = append(all, c(w)...)
+		}
+		return all
+	}
+}
 
 func newProjection() *effect.Projection[body] {
 	return &effect.Projection[body]{

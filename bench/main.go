@@ -56,6 +56,8 @@ func run(ctx context.Context, args []string) error {
 		return b.ordered(ctx)
 	case o.byStream:
 		return b.evidence(ctx)
+	case o.storm:
+		return b.storms(ctx)
 	case o.history > 0:
 		return b.existing(ctx, o.history)
 	}
@@ -69,6 +71,7 @@ type options struct {
 	only               []*contender
 	memory, order      bool
 	byStream, effects  bool
+	storm              bool
 	history            int
 }
 
@@ -88,6 +91,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.order, "order", false, "instead: slow handlers in the order of streams, against what their number and the workers allow")
 	f.BoolVar(&o.byStream, "evidence", false, "instead: what it costs to find decisions by their stream")
 	f.BoolVar(&o.effects, "effects", false, "instead: declared effects, each next to the classic consumer that does the same and to COPY of its rows")
+	f.BoolVar(&o.storm, "storm", false, "instead: what disorder costs a projection, streams in reverse by blocks of ten")
 	f.IntVar(&o.history, "existing", 0, "instead: pawl-batch on tables that hold this many decisions already, such as 10,000,000 of them")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -113,12 +117,13 @@ func parse(args []string) (*options, error) {
 		return nil, errors.New("want -n of at least 1000, -rounds of at least 1, -workers not negative, -ids v7 or v4")
 	}
 	for i := range contenders {
-		if only == "" && o.effects == (contenders[i].kind != "") {
+		if c := &contenders[i]; only == "" && o.effects == (c.kind != "") && c.check != nil {
 			o.only = append(o.only, &contenders[i])
 		}
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		c, ok := find(strings.TrimSpace(name))
+		ok = ok && c.check != nil
 		if !ok && only != "" {
 			return nil, fmt.Errorf("-only: there is no contender %q", name)
 		}
@@ -275,8 +280,10 @@ func (b *bench) once(ctx context.Context, c *contender, records int, last bool) 
 	if err := checkCounts(ctx, b.server.db, c.check(w)); err != nil {
 		return f, fmt.Errorf("%s: %w", c.name, err)
 	}
-	if err := checkProjection(ctx, b.server.db, c.table, w); err != nil {
-		return f, fmt.Errorf("%s: %w", c.name, err)
+	if c.table != "" {
+		if err := checkProjection(ctx, b.server.db, c.table, w); err != nil {
+			return f, fmt.Errorf("%s: %w", c.name, err)
+		}
 	}
 	if c.fromLog {
 		if err := b.broker.checkOffsets(ctx, t.Group, t.Topic, records); err != nil {
