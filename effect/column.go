@@ -117,6 +117,22 @@ func (cs columns[T]) fill(e *pawl.Envelope[T], to []any) (err error) {
 	return nil
 }
 
+// recovered turns a panic of a function of the user's into an error: the event is to blame, and not its batch.
+func recovered(err *error) {
+	if v := recover(); v != nil {
+		*err = fmt.Errorf("panic: %v", v)
+	}
+}
+
+// none makes NULL of what is to be kept, in a row that is new.
+func none(values []any) {
+	for i, v := range values {
+		if v == Keep {
+			values[i] = nil
+		}
+	}
+}
+
 // same reports whether a row says what an event says. Notes are not compared, nor what the event keeps.
 func (cs columns[T]) same(row, values []any) bool {
 	for i := range cs {

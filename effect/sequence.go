@@ -77,9 +77,9 @@ type folding[T any] struct {
 }
 
 // open makes the table.
-func (s *sequence[T]) open(name, stream, version string, p *problems) {
+func (s *sequence[T]) open(name, stream, guard string, p *problems) {
 	p.need("Stream", stream)
-	p.need("Version", version)
+	p.need("Version", guard)
 	if s.rule > NewerTime {
 		p.add("%s is no rule", s.rule)
 	}
@@ -88,7 +88,7 @@ func (s *sequence[T]) open(name, stream, version string, p *problems) {
 		kind = pawl.KindTime
 	}
 	s.table = &pawl.Table{Name: name, Key: 1, Columns: []pawl.Column{
-		{Name: stream, Kind: pawl.KindText, NotNull: true}, {Name: version, Kind: kind, NotNull: true},
+		{Name: stream, Kind: pawl.KindText, NotNull: true}, {Name: guard, Kind: kind, NotNull: true},
 	}}
 	s.columns.of(s.table)
 	s.columns.check(p)
@@ -269,7 +269,11 @@ func (f *folding[T]) decide(t *track, i int, at int64) bool {
 		return false
 	}
 	if t.row != nil && at == t.current {
-		b.Decide(i, f.again(t, e))
+		place := version(at)
+		if f.rule == NewerTime {
+			place = "this time"
+		}
+		b.Decide(i, again(f.columns.same(t.row[first:], f.values), place))
 		return false
 	}
 	var now []any
@@ -318,17 +322,15 @@ func (f *folding[T]) stale(t *track, e *pawl.Envelope[T]) string {
 	return fmt.Sprintf("it is version %d, and the row is at version %d", e.Version, t.current)
 }
 
-// again decides an event whose version the row has already.
-func (f *folding[T]) again(t *track, e *pawl.Envelope[T]) pawl.Verdict {
-	what := fmt.Sprintf("version %d", e.Version)
-	if f.rule == NewerTime {
-		what = "this time"
+// again decides an event whose place the row has already.
+func again(same bool, place string) pawl.Verdict {
+	if same {
+		return pawl.Verdict{Outcome: pawl.Duplicate, Reason: "the row has " + place + " already, and says the same"}
 	}
-	if f.columns.same(t.row[first:], f.values) {
-		return pawl.Verdict{Outcome: pawl.Duplicate, Reason: "the row has " + what + " already, and says the same"}
-	}
-	return pawl.Verdict{Outcome: pawl.Quarantined, Cause: pawl.CauseConflict, Reason: "the row has " + what + " already, and says something else"}
+	return pawl.Verdict{Outcome: pawl.Quarantined, Cause: pawl.CauseConflict, Reason: "the row has " + place + " already, and says something else"}
 }
+
+func version(v int64) string { return fmt.Sprintf("version %d", v) }
 
 // end decides what the batch leaves early. It reports false if the source of truth must be asked first.
 func (f *folding[T]) end(t *track) bool {

@@ -45,11 +45,9 @@ func valueOf(kind pawl.Kind, v any) (any, error) {
 	case pawl.KindDecimal:
 		switch v := v.(type) {
 		case string:
-			_, err := parseDecimal(v)
-			return v, err
+			return decimalText(v)
 		case json.Number:
-			_, err := parseDecimal(v.String())
-			return v.String(), err
+			return decimalText(v.String())
 		case float64, float32:
 			return nil, fmt.Errorf("%v is a float, which is not exact: hand over the decimal as text", v)
 		}
@@ -183,6 +181,34 @@ func parseDecimal(s string) (*apd.Decimal, error) {
 		return nil, fmt.Errorf("%q has an exponent beyond %d", s, maxDigits)
 	}
 	return d, nil
+}
+
+// plain spells a decimal without exponent, and zero without sign.
+func plain(d *apd.Decimal) string {
+	if d.IsZero() {
+		d.Negative = false
+	}
+	return d.Text('f')
+}
+
+func decimalText(s string) (any, error) {
+	d, err := parseDecimal(s)
+	if err != nil {
+		return nil, err
+	}
+	return plain(d), nil
+}
+
+// validKey refuses an event's Key that cannot be the key of a row.
+func validKey(key string) error {
+	const most = 1024 // what an index takes
+	if len(key) > most {
+		return fmt.Errorf("the key is %d bytes long; at most %d can be a row's", len(key), most)
+	}
+	if err := validText(key); err != nil {
+		return fmt.Errorf("the key: %w", err)
+	}
+	return nil
 }
 
 // equal compares two values of a kind: decimals as numbers, times as instants, JSON by what it says.
