@@ -151,7 +151,7 @@ func TestABalanceDoesNotGoBelowZero(t *testing.T) {
 	e := ledger(func(l *effect.Ledger[transfer]) { l.Balances, l.NoNegative = "balances", effect.EveryAccount })
 	w = newWorld(t, e)
 	tables, _ := e.Tables()
-	w.rows.of(tables[1])[`["alice"]`] = pawl.Row{"alice", "-5"}
+	w.rows.seed(tables[1], pawl.Row{"alice", "-5"})
 	want(t, w.fold(post("a", "alice", "1"), post("b", "alice", "-1")), "applied", "quarantined validation: negative balance: account=alice has -4, and would have -5")
 }
 

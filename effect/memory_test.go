@@ -40,7 +40,24 @@ func (m *memory) of(t *pawl.Table) map[string]pawl.Row {
 	return m.tables[t]
 }
 
-func keyOf(t *pawl.Table, row pawl.Row) string { return fmt.Sprintf("%q", row[:t.Key]) }
+// keyOf names a row, so that names are in the order of keys.
+func keyOf(t *pawl.Table, row pawl.Row) string {
+	var b strings.Builder
+	for _, v := range row[:t.Key] {
+		switch v := v.(type) {
+		case int64:
+			fmt.Fprintf(&b, "%020d ", v)
+		case time.Time:
+			fmt.Fprintf(&b, "%020d ", v.UnixMicro())
+		default:
+			fmt.Fprintf(&b, "%q ", v)
+		}
+	}
+	return b.String()
+}
+
+// seed puts a row there that no event has made.
+func (m *memory) seed(t *pawl.Table, row pawl.Row) { m.of(t)[keyOf(t, row)] = row }
 
 // called notes a call, and refuses a key that is in it twice, and values that are not of their column's kind.
 func (m *memory) called(verb string, t *pawl.Table, rows []pawl.Row, width int) error {

@@ -296,13 +296,13 @@ func TestARowWithoutAVersionIsCorrupt(t *testing.T) {
 		e := casesOf(hold)
 		w := newWorld(t, e)
 		tables, _ := e.Tables()
-		w.rows.of(tables[0])[`["c1"]`] = pawl.Row{"c1", version, "A", nil, nil, nil}
+		w.rows.seed(tables[0], pawl.Row{"c1", version, "A", nil, nil, nil})
 		want(t, w.fold(ev("c1", 1, st("A")), ev("c1", 3, st("C"))), "quarantined corruption: corruption: the row has", "quarantined corruption")
 	}
 	e := casesOf(nil)
 	w := newWorld(t, e)
 	tables, _ := e.Tables()
-	w.rows.of(tables[0])[`["c1"]`] = pawl.Row{"c1", int64(0), "made beforehand", nil, nil, nil}
+	w.rows.seed(tables[0], pawl.Row{"c1", int64(0), "made beforehand", nil, nil, nil})
 	want(t, w.fold(ev("c1", 1, st("A"))), "applied")
 }
 

@@ -87,7 +87,7 @@ func TestAStateThatIsNoneOfTheMachinesIsCorruption(t *testing.T) {
 		e := workflow(nil)
 		w := newWorld(t, e)
 		tables, _ := e.Tables()
-		w.rows.of(tables[0])[`["c1"]`] = pawl.Row{"c1", int64(2), state, ""}
+		w.rows.seed(tables[0], pawl.Row{"c1", int64(2), state, ""})
 		want(t, w.fold(ev("c1", 3, st("CLOSED")), ev("c2", 1, st("NEW"))), "quarantined corruption: corruption: the row", "applied")
 	}
 }
