@@ -21,7 +21,8 @@ type step[Tx any] struct {
 	// fixed marks a decision reached before the transaction: undecodable bytes, or a record that isolation has found to
 	// be the one that fails. Its handler is not called.
 	fixed bool
-	tries int // failures for an unknown reason so far
+	tries int  // failures for an unknown reason so far
+	lent  bool // it is not of the batch: it waits in a gap that the batch may close
 }
 
 // decider gives the steps of one batch their outcomes, inside the transaction. It is policy only: which handler runs,
@@ -35,6 +36,7 @@ type decider[Tx any] struct {
 	now      time.Time
 	gaps     map[int]map[string]*Gap // by route and stream
 	lent     map[section[Tx]]int     // how many records of the batch were in each section before meet
+	alone    bool                    // what waits in gaps stays there
 	careful  bool                    // a mark before each record, so that one can be undone alone
 	suspect  bool                    // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
@@ -88,12 +90,21 @@ type waitError struct {
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
 
-// splitError: the batch must end before offset, because what becomes of that record depends on what comes before it.
-type splitError struct{ offset int64 }
+// splitError: the batch must end before offset, because what becomes of that record depends on what comes before it; or it must
+// be tried without what it was lent, to which the batch's offsets say nothing.
+type splitError struct {
+	offset int64
+	lent   bool
+}
 
 func (e *splitError) Error() string {
+	if e.lent {
+		return "the batch must be tried without what waits for it"
+	}
 	return fmt.Sprintf("the batch must end before offset %d", e.offset)
 }
+
+func (st *step[Tx]) splits() error { return &splitError{st.Record.Offset, st.lent} }
 
 // batchError: a batch handler failed, and nobody knows for which record.
 type batchError struct {
@@ -291,13 +302,13 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	for _, st := range late {
 		by := corrected[st.KeyID]
 		if by.Outcome != Applied { // what becomes of it is decided without
-			return &splitError{st.Record.Offset}
+			return st.splits()
 		}
 		st.supersede(by.Identity.Key)
 	}
 	for _, st := range copies {
 		if !st.settleFromCopy(firsts[st.KeyID]) {
-			return &splitError{st.Record.Offset}
+			return st.splits()
 		}
 	}
 	return d.blockBehind(steps)
@@ -310,7 +321,7 @@ func (d *decider[Tx]) blockBehind(steps []*step[Tx]) error {
 	for _, st := range steps {
 		here := !st.fixed && st.Prior == nil && st.Outcome != Held
 		if here && d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
-			return &splitError{st.Record.Offset}
+			return st.splits()
 		}
 		d.block(st)
 	}

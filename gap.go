@@ -57,8 +57,12 @@ func (d *decider[Tx]) meet(gaps []Gap) []*Decision {
 			for i := range gaps {
 				if gaps[i].Route == route {
 					d.gaps[route][gaps[i].Stream] = &gaps[i]
+					if d.alone {
+						continue
+					}
 					for j := range gaps[i].Early {
 						st, _ := newTaskStep(&d.routes[route], rest[0].section, &gaps[i].Early[j])
+						st.lent = true
 						steps = append(steps, st)
 					}
 				}
@@ -73,6 +77,9 @@ func (d *decider[Tx]) meet(gaps []Gap) []*Decision {
 	}
 	return decisions
 }
+
+// borrows reports whether meet has added anything.
+func (d *decider[Tx]) borrows() bool { return len(d.steps) > len(d.given) }
 
 // part takes out of the batch's sections what meet has put there: the next try finds it anew.
 func (d *decider[Tx]) part() {
