@@ -109,7 +109,7 @@ func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
 	for _, st := range d.steps {
 		if !st.fixed {
 			st.Outcome, st.Reason, st.Cause, st.Repeat = 0, "", "", false
-			st.Expected, st.Until = 0, time.Time{}
+			st.Expected, st.Until, st.OfAnother = 0, time.Time{}, false
 		}
 		st.settleFromPrior() // also of what was set aside: its key may have been decided meanwhile
 		st.Blocks = false
@@ -159,9 +159,9 @@ func (st *step[Tx]) settleFromPrior() {
 func (st *step[Tx]) settleFromCopy(first *step[Tx]) bool {
 	same := first.Fingerprint == st.Fingerprint
 	switch {
-	case first.Outcome.Claims() && same:
+	case first.Claims() && same:
 		st.Outcome, st.Reason = Duplicate, "already "+first.Outcome.String()
-	case first.Outcome.Claims():
+	case first.Claims():
 		st.conflict(fmt.Sprintf("the key was decided for other content at offset %d", first.Record.Offset))
 	case first.Outcome == Held: // which of them it will be is decided when their turn comes
 		st.Outcome, st.Reason, st.Expected, st.Until = Held, first.Reason, first.Expected, first.Until
@@ -202,7 +202,7 @@ func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*st
 			}
 		}
 		d.block(st)
-		if st.Outcome.Claims() {
+		if st.Claims() {
 			decided[st.KeyID] = st
 		}
 		if st.Supersedes() {
@@ -347,7 +347,7 @@ func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*ste
 func (st *step[Tx]) accept(v *Verdict) {
 	st.Outcome, st.Reason, st.Cause = v.Outcome, clip(v.Reason), v.Cause
 	st.VersionBefore, st.RowAffected, st.StateBefore, st.StateAfter = v.VersionBefore, v.RowAffected, v.StateBefore, v.StateAfter
-	st.Expected, st.Until = v.Expected, v.Until
+	st.Expected, st.Until, st.OfAnother = v.Expected, v.Until, v.Outcome == Duplicate
 	if v.Outcome == Held && st.Kept != nil && st.Kept.Quarantine != 0 { // an operator looks after it
 		st.Outcome, st.Cause, st.Expected = Quarantined, CauseGap, 0
 	}

@@ -16,6 +16,26 @@ type Gap struct {
 	Early []Task
 }
 
+// OpenGap is a gap as people see it.
+type OpenGap struct {
+	Route    string
+	Stream   string
+	Expected int64 // the version that is missing
+	Lowest   int64 // of those that wait
+	Highest  int64
+	Waiting  int       // how many wait
+	Since    time.Time // when the first of them came
+	Until    time.Time // when the first of them has waited long enough
+}
+
+// GapGroup is the gaps of a route, counted.
+type GapGroup struct {
+	Route   string
+	Gaps    int
+	Waiting int // records
+	Oldest  time.Time
+}
+
 // MostEarly bounds how many early records of a stream go into one transaction. The rest follows.
 const MostEarly = 1000
 
