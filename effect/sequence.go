@@ -87,7 +87,7 @@ func (s *sequence[T]) open(name, stream, guard string, p *problems) {
 	if s.rule == NewerTime {
 		kind = pawl.KindTime
 	}
-	s.table = &pawl.Table{Name: name, Key: 1, Columns: []pawl.Column{
+	s.table = &pawl.Table{Name: name, Key: 1, Guard: true, Columns: []pawl.Column{
 		{Name: stream, Kind: pawl.KindText, NotNull: true}, {Name: guard, Kind: kind, NotNull: true},
 	}}
 	s.columns.of(s.table)
