@@ -79,7 +79,7 @@ and act with --execute; who and why is recorded. Data goes to stdout, everything
 
 	root.AddCommand(
 		a.runCommand(), a.lintCommand(), a.testCommand(), a.schemaCommand(), a.configCommand(), a.initCommand(),
-		a.statusCommand(), a.explainCommand(), a.quarantineCommand(), a.holdsCommand(), a.operationsCommand(), a.resolveCommand(),
+		a.statusCommand(), a.explainCommand(), a.quarantineCommand(), a.holdsCommand(), a.operationsCommand(), a.auditCommand(), a.resolveCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.migrateCommand(), a.versionCommand(), exitCodesTopic(),
 	)
 	root.InitDefaultCompletionCmd()
