@@ -72,6 +72,8 @@ func TestALedgerKeepsWhatEventsPost(t *testing.T) {
 	}
 	w.fold(post("d", "alice", "-10.29"))
 	w.wantTable("balances", "alice 0.00", "bob 89.90")
+	w.fold(post("e", "carol", "-0.0"))
+	w.wantTable("balances", "alice 0.00", "bob 89.90", "carol 0.0")
 }
 
 func TestALedgerWithoutBalancesOnlyInserts(t *testing.T) {
