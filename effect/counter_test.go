@@ -195,6 +195,10 @@ func TestAnEventIsCountedWholeOrNotAtAll(t *testing.T) {
 	want(t, w.fold(hits("a", "", full, breach{Region: "eu", N: 1}), hits("b", "", breach{Region: "eu", N: 5}, breach{Region: "new", N: 1}, full), hits("c", "a", breach{Region: "eu", N: 2}, full)),
 		"applied", `quarantined validation: column "n": the sum does not fit`, "applied")
 	w.wantTable("breaches", "eu 12:00:00 2 0", fmt.Sprintf("us 12:00:00 %d 0", int64(math.MaxInt64)))
+
+	w = newWorld(t, counter(func(c *effect.Counter[breach]) { slices.Reverse(c.Sum) }))
+	want(t, w.fold(hit("a", "", "eu", math.MaxInt64, "1"), hit("b", "", "eu", 1, "5")), "applied", "quarantined validation")
+	w.wantTable("breaches", fmt.Sprintf("eu 12:00:00 1 %d", int64(math.MaxInt64)))
 }
 
 func TestTotalsAreEvidence(t *testing.T) {

@@ -30,6 +30,9 @@ func (s *truth) Ask(_ context.Context, stream string) (pawl.Answer, bool, error)
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, stream)
 	v, ok := s.at[stream]
+	if !ok {
+		v = 99 // which nobody must look at
+	}
 	values := map[string]any{"status": fmt.Sprintf("truth-%d", v), "fee": v, "tags": nil, "more": "is ignored"}
 	delete(values, s.drop)
 	if s.bad != nil {
