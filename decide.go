@@ -289,9 +289,9 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 		default:
 			firsts[st.KeyID] = st
 			fresh = append(fresh, st)
-			if st.Identity.Supersedes != "" {
-				corrected = note(corrected, st)
-			}
+		}
+		if firsts[st.KeyID] == st && st.Identity.Supersedes != "" || st.Supersedes() {
+			corrected = note(corrected, st)
 		}
 	}
 	if len(fresh) > 0 {
@@ -301,7 +301,7 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	}
 	for _, st := range late {
 		by := corrected[st.KeyID]
-		if by.Outcome != Applied { // what becomes of it is decided without
+		if !by.Supersedes() { // what becomes of it is decided without
 			return st.splits()
 		}
 		st.supersede(by.Identity.Key)

@@ -100,8 +100,8 @@ func inEveryHouse(t *testing.T, body func(t *testing.T, open func(testing.TB) *h
 	}
 }
 
-// lines are the rows of a query, with spaces between columns and - for NULL.
-func (h *house) lines(query string) (all []string) {
+// rows are those of a query, with - for NULL.
+func (h *house) rows(query string) (all [][]string) {
 	h.Helper()
 	rows, err := h.db.Query(query)
 	if err != nil {
@@ -125,10 +125,19 @@ func (h *house) lines(query string) (all []string) {
 				text[i] = "-"
 			}
 		}
-		all = append(all, strings.Join(text, " "))
+		all = append(all, text)
 	}
 	if err := rows.Err(); err != nil {
 		h.Fatal(err)
+	}
+	return all
+}
+
+// lines are the rows of a query, with spaces between columns.
+func (h *house) lines(query string) (all []string) {
+	h.Helper()
+	for _, values := range h.rows(query) {
+		all = append(all, strings.Join(values, " "))
 	}
 	return all
 }
@@ -167,7 +176,6 @@ type stage struct {
 
 	mu       sync.Mutex
 	failures []pawl.Failure
-	settled  int // batches
 	early    int // records that were held because they came early
 	raised   []string
 }
@@ -191,7 +199,7 @@ func (h *house) stage(partitions int, cfg pawl.Config, effects ...declared) *sta
 		Settled: func(b pawl.Settled) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.settled++
+
 			for _, d := range b.Decisions {
 				if d.Outcome == pawl.Held && d.Expected > 0 && d.Kept == nil {
 					s.early++
@@ -296,6 +304,13 @@ func (s *stage) failed() []pawl.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.failures)
+}
+
+// waited is how many records came early and were held.
+func (s *stage) waited() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.early
 }
 
 // evidence is what was decided for a key on the first route, oldest first.
