@@ -11,7 +11,7 @@ from events_by_type
 -- name: deliveries
 -- What was written down about each delivery in the state machine: the decision for its key, or why it made none.
 select p.partition, d.position_offset,
-       case d.outcome when 1 then 'applied' when 3 then 'stale' else 'outcome ' || d.outcome end
+       case d.outcome when 1 then 'applied' when 2 then 'duplicate' when 3 then 'stale' else 'outcome ' || d.outcome end
 from pawl_decision d
 join pawl_progress p on p.id = d.progress_id
 join pawl_scope s on s.id = d.scope_id
