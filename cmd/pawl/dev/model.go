@@ -125,6 +125,7 @@ func (m *machine) decide(e Event) string {
 		m.decided[e.EventID] = e
 		return Stale
 	case e.Version == now.version && e.EventType == now.status:
+		m.decided[e.EventID] = e
 		return Duplicate // another event that says what the row says
 	case e.Version == now.version:
 		return Conflict
