@@ -35,6 +35,12 @@ type Admin interface {
 	// BlockedStreams lists the streams that wait, those that wait longest first.
 	BlockedStreams(ctx context.Context, consumer string, limit int) ([]BlockedStream, error)
 
+	// Gaps lists the streams whose next event is missing, those that wait longest first.
+	Gaps(ctx context.Context, consumer string, limit int) ([]OpenGap, error)
+
+	// GapGroups counts them by route.
+	GapGroups(ctx context.Context, consumer string) ([]GapGroup, error)
+
 	// Plan is how many items an operation would have, were it started now.
 	Plan(ctx context.Context, r OperationRequest) (count int, err error)
 

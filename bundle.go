@@ -26,6 +26,8 @@ type bundle[Tx any] struct {
 	suspect  bool  // the record at the head fails, and it is not known on which route
 	until    int64 // the next try must end before this offset; 0: no such bound
 	failing  int64 // below this offset is a record that fails its batch; 0: none is known
+	alone    bool  // what waits in gaps stays there: the last try failed with some of it
+	borrowed bool  // the last try had some of it
 	failures int   // in a row
 	kept     bool  // it is of kept records
 	hopeful  bool  // it waits for a dependency
@@ -107,7 +109,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	now := l.r.cfg.Now()
 	d := decider[Tx]{
 		given: steps, routes: l.r.routes, now: now, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		class: l.class, full: l.r.holdsFull.Load(),
+		class: l.class, full: l.r.holdsFull.Load(), alone: b.alone,
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -149,6 +151,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		return l.r.mayQuarantine(w.Decisions)
 	}
 	err := l.apply(bounded, n, w)
+	b.borrowed = d.borrows()
 	d.part()
 	took := time.Since(began)
 	if err != nil && noted && !errors.Is(err, fault.ErrCrash) {
@@ -175,7 +178,7 @@ func (l *lane[Tx]) stuck() error {
 // settled follows a commit: progress, memory, and the size of the next batch.
 func (b *bundle[Tx]) settled(decisions []*Decision, n int, took time.Duration) {
 	last := b.records[n-1].Offset
-	b.failures, b.suspect = 0, false
+	b.failures, b.suspect, b.alone = 0, false, false
 	if last+1 >= b.until {
 		b.until = 0
 	}
@@ -277,6 +280,10 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 		}
 		return 0, nil
 
+	case errors.As(err, &split) && split.lent:
+		b.alone = true
+		return 0, nil
+
 	case errors.As(err, &split):
 		b.until = split.offset
 		return 0, nil
@@ -311,6 +318,11 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 
 	case n > 1: // one of them fails; next time only the first half is tried
 		b.failing = b.records[n-1].Offset + 1
+		b.report(err, class, first, n, 0)
+		return 0, nil
+
+	case b.borrowed: // it may be one of those that it sets free; each of them is tried when its own turn comes
+		b.alone = true
 		b.report(err, class, first, n, 0)
 		return 0, nil
 	}

@@ -21,7 +21,8 @@ type step[Tx any] struct {
 	// fixed marks a decision reached before the transaction: undecodable bytes, or a record that isolation has found to
 	// be the one that fails. Its handler is not called.
 	fixed bool
-	tries int // failures for an unknown reason so far
+	tries int  // failures for an unknown reason so far
+	lent  bool // it is not of the batch: it waits in a gap that the batch may close
 }
 
 // decider gives the steps of one batch their outcomes, inside the transaction. It is policy only: which handler runs,
@@ -35,6 +36,7 @@ type decider[Tx any] struct {
 	now      time.Time
 	gaps     map[int]map[string]*Gap // by route and stream
 	lent     map[section[Tx]]int     // how many records of the batch were in each section before meet
+	alone    bool                    // what waits in gaps stays there
 	careful  bool                    // a mark before each record, so that one can be undone alone
 	suspect  bool                    // of one record: what fails at COMMIT must show which route is to blame
 	timeout  time.Duration
@@ -88,12 +90,21 @@ type waitError struct {
 func (e *waitError) Error() string { return e.err.Error() }
 func (e *waitError) Unwrap() error { return e.err }
 
-// splitError: the batch must end before offset, because what becomes of that record depends on what comes before it.
-type splitError struct{ offset int64 }
+// splitError: the batch must end before offset, because what becomes of that record depends on what comes before it; or it must
+// be tried without what it was lent, to which the batch's offsets say nothing.
+type splitError struct {
+	offset int64
+	lent   bool
+}
 
 func (e *splitError) Error() string {
+	if e.lent {
+		return "the batch must be tried without what waits for it"
+	}
 	return fmt.Sprintf("the batch must end before offset %d", e.offset)
 }
+
+func (st *step[Tx]) splits() error { return &splitError{st.Record.Offset, st.lent} }
 
 // batchError: a batch handler failed, and nobody knows for which record.
 type batchError struct {
@@ -109,7 +120,7 @@ func (d *decider[Tx]) run(ctx context.Context, s Session[Tx]) error {
 	for _, st := range d.steps {
 		if !st.fixed {
 			st.Outcome, st.Reason, st.Cause, st.Repeat = 0, "", "", false
-			st.Expected, st.Until = 0, time.Time{}
+			st.Expected, st.Until, st.OfAnother = 0, time.Time{}, false
 		}
 		st.settleFromPrior() // also of what was set aside: its key may have been decided meanwhile
 		st.Blocks = false
@@ -159,9 +170,9 @@ func (st *step[Tx]) settleFromPrior() {
 func (st *step[Tx]) settleFromCopy(first *step[Tx]) bool {
 	same := first.Fingerprint == st.Fingerprint
 	switch {
-	case first.Outcome.Claims() && same:
+	case first.Claims() && same:
 		st.Outcome, st.Reason = Duplicate, "already "+first.Outcome.String()
-	case first.Outcome.Claims():
+	case first.Claims():
 		st.conflict(fmt.Sprintf("the key was decided for other content at offset %d", first.Record.Offset))
 	case first.Outcome == Held: // which of them it will be is decided when their turn comes
 		st.Outcome, st.Reason, st.Expected, st.Until = Held, first.Reason, first.Expected, first.Until
@@ -202,7 +213,7 @@ func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*st
 			}
 		}
 		d.block(st)
-		if st.Outcome.Claims() {
+		if st.Claims() {
 			decided[st.KeyID] = st
 		}
 		if st.Supersedes() {
@@ -278,9 +289,9 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 		default:
 			firsts[st.KeyID] = st
 			fresh = append(fresh, st)
-			if st.Identity.Supersedes != "" {
-				corrected = note(corrected, st)
-			}
+		}
+		if firsts[st.KeyID] == st && st.Identity.Supersedes != "" || st.Supersedes() {
+			corrected = note(corrected, st)
 		}
 	}
 	if len(fresh) > 0 {
@@ -290,14 +301,14 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	}
 	for _, st := range late {
 		by := corrected[st.KeyID]
-		if by.Outcome != Applied { // what becomes of it is decided without
-			return &splitError{st.Record.Offset}
+		if !by.Supersedes() { // what becomes of it is decided without
+			return st.splits()
 		}
 		st.supersede(by.Identity.Key)
 	}
 	for _, st := range copies {
 		if !st.settleFromCopy(firsts[st.KeyID]) {
-			return &splitError{st.Record.Offset}
+			return st.splits()
 		}
 	}
 	return d.blockBehind(steps)
@@ -310,7 +321,7 @@ func (d *decider[Tx]) blockBehind(steps []*step[Tx]) error {
 	for _, st := range steps {
 		here := !st.fixed && st.Prior == nil && st.Outcome != Held
 		if here && d.blocked[blockedStream{st.Route, st.Identity.Stream}] {
-			return &splitError{st.Record.Offset}
+			return st.splits()
 		}
 		d.block(st)
 	}
@@ -347,7 +358,7 @@ func (d *decider[Tx]) callBatch(ctx context.Context, s Session[Tx], fresh []*ste
 func (st *step[Tx]) accept(v *Verdict) {
 	st.Outcome, st.Reason, st.Cause = v.Outcome, clip(v.Reason), v.Cause
 	st.VersionBefore, st.RowAffected, st.StateBefore, st.StateAfter = v.VersionBefore, v.RowAffected, v.StateBefore, v.StateAfter
-	st.Expected, st.Until = v.Expected, v.Until
+	st.Expected, st.Until, st.OfAnother = v.Expected, v.Until, v.Outcome == Duplicate
 	if v.Outcome == Held && st.Kept != nil && st.Kept.Quarantine != 0 { // an operator looks after it
 		st.Outcome, st.Cause, st.Expected = Quarantined, CauseGap, 0
 	}

@@ -50,6 +50,22 @@ type Evidence struct {
 	StateBefore   string
 	StateAfter    string
 
+	SupersededBy string // the Key of the event that corrects it
+
 	IngestedAt  time.Time // when the log took it
 	ProcessedAt time.Time
+}
+
+// AsOf finds in the evidence of a stream what made it what it was at a moment: the last event of a route that had been
+// applied by then. Its StateAfter is the state, where states are kept. It is false where nothing had been.
+func AsOf(stream []Evidence, route string, at time.Time) (last Evidence, ok bool) {
+	for _, e := range stream {
+		if e.Route != route || e.Outcome != Applied || !e.Claim || e.ProcessedAt.After(at) {
+			continue
+		}
+		if !ok || e.ProcessedAt.After(last.ProcessedAt) || e.ProcessedAt.Equal(last.ProcessedAt) && e.Identity.Version >= last.Identity.Version {
+			last, ok = e, true
+		}
+	}
+	return last, ok
 }

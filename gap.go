@@ -16,6 +16,26 @@ type Gap struct {
 	Early []Task
 }
 
+// OpenGap is a gap as people see it.
+type OpenGap struct {
+	Route    string
+	Stream   string
+	Expected int64 // the version that is missing
+	Lowest   int64 // of those that wait
+	Highest  int64
+	Waiting  int       // how many wait
+	Since    time.Time // when the first of them came
+	Until    time.Time // when the first of them has waited long enough
+}
+
+// GapGroup is the gaps of a route, counted.
+type GapGroup struct {
+	Route   string
+	Gaps    int
+	Waiting int // records
+	Oldest  time.Time
+}
+
 // MostEarly bounds how many early records of a stream go into one transaction. The rest follows.
 const MostEarly = 1000
 
@@ -37,8 +57,12 @@ func (d *decider[Tx]) meet(gaps []Gap) []*Decision {
 			for i := range gaps {
 				if gaps[i].Route == route {
 					d.gaps[route][gaps[i].Stream] = &gaps[i]
+					if d.alone {
+						continue
+					}
 					for j := range gaps[i].Early {
 						st, _ := newTaskStep(&d.routes[route], rest[0].section, &gaps[i].Early[j])
+						st.lent = true
 						steps = append(steps, st)
 					}
 				}
@@ -53,6 +77,9 @@ func (d *decider[Tx]) meet(gaps []Gap) []*Decision {
 	}
 	return decisions
 }
+
+// borrows reports whether meet has added anything.
+func (d *decider[Tx]) borrows() bool { return len(d.steps) > len(d.given) }
 
 // part takes out of the batch's sections what meet has put there: the next try finds it anew.
 func (d *decider[Tx]) part() {

@@ -23,6 +23,7 @@ import (
 type Kept struct {
 	Hold       int64 // id of the hold, or 0
 	Early      int64 // id among those that came early, or 0
+	Row        int64 // of one that came early: Ownership.Row of its partition, which another may own by now
 	Quarantine int64 // id in quarantine, or 0
 	Item       int64 // the item of the operation that asked for it; 0: its stream became free
 

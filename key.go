@@ -1,6 +1,8 @@
 package pawl
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 )
@@ -134,4 +136,9 @@ func formatULID(id [16]byte) string {
 		}
 	}
 	return string(b)
+}
+
+// Compare orders key ids.
+func (k KeyID) Compare(other KeyID) int {
+	return cmp.Or(cmp.Compare(k.Form, other.Form), bytes.Compare(k.ID[:], other.ID[:]))
 }

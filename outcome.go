@@ -117,6 +117,9 @@ type Decision struct {
 	Expected int64
 	Until    time.Time
 
+	// OfAnother marks a Duplicate of an event with another Key, as a declared effect finds them: it is the decision for its own.
+	OfAnother bool
+
 	// Repeat marks a delivery that was settled before, from this very position: nothing is written for it.
 	Repeat bool
 }
@@ -125,11 +128,13 @@ type Decision struct {
 // key that is decided, may be skipped by an operator or come after its correction: then the position is settled, and there
 // is nothing to claim.
 func (d *Decision) Claims() bool {
-	return d.Outcome.Claims() && d.Identity.Key != "" && d.Prior == nil
+	return (d.Outcome.Claims() || d.Outcome == Duplicate && d.OfAnother) && d.Identity.Key != "" && d.Prior == nil
 }
 
-// Supersedes reports whether d marks another key as superseded.
-func (d *Decision) Supersedes() bool { return d.Outcome == Applied && d.Identity.Supersedes != "" }
+// Supersedes reports whether d marks another key as superseded: also where d itself was, because its own correction came first.
+func (d *Decision) Supersedes() bool {
+	return (d.Outcome == Applied || d.Outcome == Superseded) && d.Identity.Supersedes != ""
+}
 
 // Prior is a decision found in the store.
 type Prior struct {

@@ -9,11 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
 	"github.com/pawlhq/pawl/kafka"
+	"github.com/pawlhq/pawl/metrics"
 	"github.com/pawlhq/pawl/postgres"
 )
 
@@ -35,17 +37,48 @@ func runPawl(ctx context.Context, t *task, w *stopwatch, register func(*pawl.Run
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	source := kafka.New(kafka.Config{Brokers: t.Brokers, Group: t.Group, Options: []kgo.Opt{kgo.WithHooks(w)}, Logger: log})
+	signals, err := hooksOf(t)
+	if err != nil {
+		return err
+	}
 	r := pawl.NewRunner(postgres.New(pool), source, pawl.Config{
 		Consumer: consumer, Workers: t.Workers, Version: "bench", Logger: log,
-		Hooks: pawl.Hooks{Settled: func(s pawl.Settled) {
-			w.settle(len(s.Decisions))
+		Hooks: pawl.JoinHooks(signals, pawl.Hooks{Settled: func(s pawl.Settled) {
+			n := 0
+			for _, d := range s.Decisions {
+				if d.Kept == nil {
+					n++
+				}
+			}
+			w.settle(n)
 			if w.finished() {
 				cancel()
 			}
-		}},
+		}}),
 	})
 	register(r, pawl.Route{Name: "project", Topics: []string{t.Topic}})
 	return r.Run(ctx)
+}
+
+// hooksOf are the signals of the contender that has them all.
+func hooksOf(t *task) (pawl.Hooks, error) {
+	if t.Contender != "pawl-guarded" {
+		return pawl.Hooks{}, nil
+	}
+	m, err := metrics.New(prometheus.NewRegistry(), metrics.Config{Consumer: consumer})
+	if err != nil {
+		return pawl.Hooks{}, err
+	}
+	return m.Hooks(), nil
+}
+
+// runPawlGuarded is pawl-batch with all that may be turned on for when something goes wrong: streams that are blocked behind what
+// is set aside, and metrics.
+func runPawlGuarded(ctx context.Context, t *task, w *stopwatch) error {
+	return runPawl(ctx, t, w, func(r *pawl.Runner[pgx.Tx], route pawl.Route) {
+		route.Quarantine = pawl.QuarantineStream
+		pawl.HandleBatch(r, route, decoder, projectBatch)
+	})
 }
 
 func migratePawl(ctx context.Context, pool *pgxpool.Pool) error {
@@ -123,8 +156,8 @@ func projectRecord(ctx context.Context, tx pgx.Tx, e pawl.Envelope[body]) error 
 
 func checkPawl(w want) []count {
 	return []count{
-		{"decisions", `select count(*) from pawl_decision where outcome = 1`, w.unique},
-		{"decisions of any outcome", `select count(*) from pawl_decision`, w.unique},
+		{"decisions", `select count(*) from pawl_decision where outcome = 1 and position_offset >= 0`, w.unique},
+		{"decisions of any outcome", `select count(*) from pawl_decision where position_offset >= 0`, w.unique},
 		{"duplicates", `select count(*) from pawl_redelivery where outcome = 2`, w.records - w.unique},
 		{"quarantined records", `select count(*) from pawl_quarantine`, 0},
 		{"settled offsets", `select coalesce(sum(next_offset), 0)::bigint from pawl_progress`, w.records},

@@ -90,11 +90,14 @@ func (e *event) partition() int32 {
 	return int32(h.Sum32() % partitions)
 }
 
-func (e *event) json() []byte {
+func (e *event) eventID() string {
 	h := hex.EncodeToString(e.id[:])
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+func (e *event) json() []byte {
 	b, err := json.Marshal(body{
-		EventID:   h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:],
-		EventType: "CASE_" + states[e.state], CaseID: e.caseID(), Version: int64(e.version), State: states[e.state],
+		EventID: e.eventID(), EventType: "CASE_" + states[e.state], CaseID: e.caseID(), Version: int64(e.version), State: states[e.state],
 		OccurredAt: e.at, Actor: fmt.Sprintf("agent-%05d", e.of%977),
 		Note: "moved by the desk after a second call with the customer",
 	})

@@ -11,7 +11,7 @@ type descs struct {
 	outcomes, received, applied, duplicates, conflicts, stale, quarantined, effect *prometheus.Desc
 	retries, restarts, fenced, assignments, commits                                *prometheus.Desc
 	lag, lagSeconds, offset, unapplied, buffered, halted, condition, state, build  *prometheus.Desc
-	entries, entriesAge, storeErrors                                               *prometheus.Desc
+	entries, entriesAge, gaps, gapsAge, storeErrors                                *prometheus.Desc
 }
 
 func newDescs(consumer string) descs {
@@ -69,8 +69,12 @@ func newDescs(consumer string) descs {
 			"Records in quarantine that no operator has decided about. From the store: every member tells the same.", "route", "cause"),
 		entriesAge: desc("pawl_quarantine_oldest_age_seconds",
 			"How long the oldest of them has been there. From the store: every member tells the same.", "route", "cause"),
+		gaps: desc("pawl_gaps_open",
+			"Streams whose next event is missing, while later ones wait. From the store: every member tells the same.", "route"),
+		gapsAge: desc("pawl_gap_oldest_age_seconds",
+			"How long the oldest of them has been open. From the store: every member tells the same.", "route"),
 		storeErrors: desc("pawl_store_scrape_errors_total",
-			"How often the store could not be asked for its quarantine; what it would have said is absent then."),
+			"How often the store could not be asked for its quarantine and gaps; what it would have said is absent then."),
 		build: desc("pawl_build_info", "1, with the version of Pawl and of Go.", "version", "goversion"),
 	}
 }
@@ -80,7 +84,7 @@ func (d *descs) all() []*prometheus.Desc {
 		d.outcomes, d.received, d.applied, d.duplicates, d.conflicts, d.stale, d.quarantined, d.effect,
 		d.retries, d.restarts, d.fenced, d.assignments, d.commits,
 		d.lag, d.lagSeconds, d.offset, d.unapplied, d.buffered, d.halted, d.condition, d.state, d.build,
-		d.entries, d.entriesAge, d.storeErrors,
+		d.entries, d.entriesAge, d.gaps, d.gapsAge, d.storeErrors,
 	}
 }
 
@@ -112,8 +116,8 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	s.state(all, whole)
 	now := m.now()
 	s.partitions(all, now.Sub)
-	if groups, failures, ok := m.store.read(now); ok {
-		s.quarantine(groups, failures, now)
+	if said, failures, ok := m.store.read(now); ok {
+		s.waiting(said, failures, now)
 	}
 	s.gauge(m.descs.build, 1, version(), goVersion)
 }

@@ -89,7 +89,7 @@ func TestNamesAndLabels(t *testing.T) {
 	b.until("all settled and committed", func() bool {
 		return b.sum("pawl_outcomes_total") == len(everyFate("")) && b.sum("pawl_partition_offset", "kind=committed") > 0
 	})
-	b.metrics.WatchStore(b.store.Admin())
+	b.metrics.WatchStore(gapped{b.store.Admin()})
 	families, err := b.reg.Gather()
 	b.must(err)
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
@@ -293,6 +293,24 @@ func TestTheStoreIsAskedForItsQuarantineNowAndThen(t *testing.T) {
 	now, admin.err = now.Add(time.Minute), errors.New("not now")
 	if n := len(b.gather("pawl_quarantine_entries")); n != 0 || b.sum("pawl_store_scrape_errors_total") != 1 {
 		t.Errorf("%d series of a store that does not answer, errors %v", n, b.gather("pawl_store_scrape_errors_total"))
+	}
+}
+
+// gapped is a store with gaps.
+type gapped struct{ pawl.Admin }
+
+func (gapped) GapGroups(context.Context, string) ([]pawl.GapGroup, error) {
+	return []pawl.GapGroup{{Route: "a", Gaps: 3, Waiting: 17, Oldest: time.Now().Add(-time.Hour)}}, nil
+}
+
+func TestGapsAreTold(t *testing.T) {
+	b := newBench(t)
+	b.metrics.WatchStore(gapped{b.store.Admin()})
+	if n := b.sum("pawl_gaps_open", "route=a"); n != 3 {
+		t.Errorf("%d gaps, want 3", n)
+	}
+	if age := b.gather("pawl_gap_oldest_age_seconds")["route=a"]; age < 3500 || age > 3700 {
+		t.Errorf("the oldest is %v s old, want an hour", age)
 	}
 }
 

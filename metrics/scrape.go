@@ -78,7 +78,7 @@ const (
 
 // causes bound the label: a cause that is added to Pawl and not here is told as other.
 var causes = []string{
-	pawl.CausePoison, pawl.CauseConflict, pawl.CauseValidation, pawl.CauseCorruption, pawl.CauseFailure, pawl.CauseCrash,
+	pawl.CausePoison, pawl.CauseConflict, pawl.CauseValidation, pawl.CauseCorruption, pawl.CauseFailure, pawl.CauseCrash, pawl.CauseGap, pawl.CauseTransition,
 }
 
 func knownCause(cause string) string {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -107,7 +108,7 @@ func (d *decoder) identify(id *pawl.Identity, in *input) error {
 	in.id = id
 	key, err := d.key.word(in)
 	if err != nil {
-		return err
+		return cmp.Or(failed, err) // the key may be missing for what failed before
 	}
 	id.Key = key
 	if failed != nil && d.when != nil {

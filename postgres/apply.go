@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 		return s.own("intern names", err)
 	}
 	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, s.guards.Add(1)) // of this transaction alone
-	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard), s.tables)
+	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard), s.tables, s.isContended())
 	if err != nil {
 		return s.own("begin", err)
 	}
@@ -27,7 +29,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	if err := fault.Hit(ctx, fault.Begun); err != nil {
 		return err
 	}
-	if err := s.look(ctx, t, o, w.Decisions); err != nil {
+	if err := s.look(ctx, t, o, w); err != nil {
 		return s.own("look up decisions", err)
 	}
 	if err := fault.Hit(ctx, fault.Looked); err != nil {
@@ -35,6 +37,9 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	}
 
 	if err := w.Run(ctx, t); err != nil {
+		if errors.Is(err, pawl.ErrRaced) || code(err) == "40P01" {
+			s.contended.Store(contendedFor)
+		}
 		return err
 	}
 	if err := t.intact(ctx, s.query["guard"], guard); err != nil {
@@ -63,6 +68,11 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	})
 }
 
+// contendedFor is how many transactions lock the rows that they read after one has found a row changed under it.
+const contendedFor = 1000
+
+func (s *bound[Tx]) isContended() bool { return s.contended.Load() > 0 && s.contended.Add(-1) >= 0 }
+
 // advance sends the last statements: behind them comes commit. It returns the seq that the commit has.
 func (s *bound[Tx]) advance(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *pawl.Work[Tx], before []stmt, guard string) (seq int64, err error) {
 	err = t.exec(ctx, append(before,
@@ -84,8 +94,9 @@ func (s *bound[Tx]) advance(ctx context.Context, t txn[Tx], o *pawl.Ownership, w
 	return s.resolve(ctx, o, err)
 }
 
-// look sets Prior from one set-based select, and Blocked beside it.
-func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds []*pawl.Decision) error {
+// look sets Prior from one set-based select, and Blocked and the gaps beside it.
+func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *pawl.Work[Tx]) error {
+	ds := w.Decisions
 	keyed := make([]*pawl.Decision, 0, len(ds))
 	var k keyColumns
 	for _, d := range ds {
@@ -98,29 +109,25 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, ds [
 		var i, offset int64
 		var outcome int16
 		var row int32
-		var fp []byte
+		var fp, by []byte
 		var accepted *string
-		if err := scan(&i, &outcome, &fp, &row, &offset, &accepted); err != nil {
+		if err := scan(&i, &outcome, &fp, &row, &offset, &accepted, &by); err != nil {
 			return err
 		}
 		d := keyed[i-1]
-		d.Prior = &pawl.Prior{
-			Outcome: pawl.Outcome(outcome), SamePosition: int64(row) == o.Row && offset == d.Record.Offset,
-		}
-		copy(d.Prior.Fingerprint[:], fp)
-		if accepted == nil {
-			return nil
-		}
 		var err error
-		d.Prior.Accepted, err = parseAccepted(*accepted)
+		d.Prior, err = newPrior(outcome, fp, accepted, by, int64(row) == o.Row && offset == d.Record.Offset)
 		return err
 	}}
-	blocked := s.newLookBlocked(ds)
-	stmts := append([]stmt{look, {sql: s.query["end_of_look"]}}, blocked.first()...)
+	blocked, gaps := s.newLookBlocked(ds), s.newLookGaps(w)
+	stmts := slices.Concat([]stmt{look, {sql: s.query["end_of_look"]}}, blocked.first(), gaps.first())
 	if err := t.exec(ctx, stmts...); err != nil {
 		return err
 	}
-	return s.rest(ctx, t, blocked)
+	if err := s.rest(ctx, t, blocked); err != nil {
+		return err
+	}
+	return s.fillGaps(ctx, t, gaps)
 }
 
 // evidence is what is written about the decisions, as statements that need no answer in between.
@@ -130,27 +137,58 @@ func (s *bound[Tx]) evidence(o *pawl.Ownership, w *pawl.Work[Tx], named map[stri
 		return nil, err
 	}
 	stmts := make([]stmt, 0, 5)
-	add := func(name string, after fault.Point, columns ...any) {
-		args := append([]any{int32(o.Row), s.code, w.Now}, columns...)
-		stmts = append(stmts, stmt{sql: s.query[name], args: args, after: after})
+	add := func(name string, after fault.Point, ds []*pawl.Decision, columns func([]*pawl.Decision) []any) {
+		for row, of := range byRow(o, ds) {
+			args := append([]any{int32(row), s.code, w.Now}, columns(of)...)
+			stmts = append(stmts, stmt{sql: s.query[name], args: args, after: after})
+		}
 	}
-	if len(b.decided) > 0 {
-		add("insert_decision", fault.Claimed, s.decisionColumns(b.decided, named)...)
+	add("insert_decision", fault.Claimed, b.decided, func(ds []*pawl.Decision) []any { return s.decisionColumns(ds, named) })
+	add("insert_told_decision", fault.Claimed, b.told, func(ds []*pawl.Decision) []any {
+		columns := s.decisionColumns(ds, named) // which sorts them
+		return append(columns, toldColumns(ds)...)
+	})
+	add("insert_redelivery", "", b.others, s.redeliveryColumns)
+	add("restate_redelivery", "", b.restate, s.redeliveryColumns)
+	add("insert_quarantine", fault.Quarantined, b.aside, s.quarantineColumns)
+	if st, some := s.supersede(o, w); some {
+		stmts = append(stmts, st)
 	}
-	if len(b.edited) > 0 {
-		columns := s.decisionColumns(b.edited, named) // which sorts them
-		add("insert_edited_decision", fault.Claimed, append(columns, originals(b.edited))...)
+	return slices.Concat(stmts, s.keep(o, w, b), s.settleGaps(o, w, b)), nil
+}
+
+// byRow yields decisions by the partition that their records are of: this one, but for early records of others.
+func byRow(o *pawl.Ownership, ds []*pawl.Decision) iter.Seq2[int64, []*pawl.Decision] {
+	return func(yield func(int64, []*pawl.Decision) bool) {
+		for len(ds) > 0 {
+			row := rowOf(o, ds[0])
+			of := ds
+			if i := slices.IndexFunc(ds, func(d *pawl.Decision) bool { return rowOf(o, d) != row }); i >= 0 {
+				of = nil
+				var rest []*pawl.Decision
+				for _, d := range ds {
+					if rowOf(o, d) == row {
+						of = append(of, d)
+					} else {
+						rest = append(rest, d)
+					}
+				}
+				ds = rest
+			} else {
+				ds = nil
+			}
+			if !yield(row, of) {
+				return
+			}
+		}
 	}
-	if len(b.others) > 0 {
-		add("insert_redelivery", "", s.redeliveryColumns(b.others)...)
+}
+
+func rowOf(o *pawl.Ownership, d *pawl.Decision) int64 {
+	if d.Kept != nil && d.Kept.Row != 0 {
+		return d.Kept.Row
 	}
-	if len(b.restate) > 0 {
-		add("restate_redelivery", "", s.redeliveryColumns(b.restate)...)
-	}
-	if len(b.aside) > 0 {
-		add("insert_quarantine", fault.Quarantined, s.quarantineColumns(b.aside)...)
-	}
-	return append(stmts, s.keep(o, w, b)...), nil
+	return o.Row
 }
 
 // resolve finds out whether a transaction whose answer was lost has committed. It never guesses: it waits for the lock of

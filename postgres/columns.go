@@ -89,7 +89,7 @@ func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision, named map[string]int32)
 	readable, hasReadable := make([][]byte, n), false
 	occurred := newColumn[time.Time](n)
 	kind, streamKind, schema := newColumn[int32](n), newColumn[int32](n), newColumn[int32](n)
-	version := newColumn[int64](n)
+	version, before := newColumn[int64](n), newColumn[int64](n)
 	stream, reason, event := newColumn[string](n), newColumn[string](n), newColumn[string](n)
 	message, correlation, causation := newColumn[string](n), newColumn[string](n), newColumn[string](n)
 	for i, d := range ds {
@@ -105,6 +105,7 @@ func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision, named map[string]int32)
 		streamKind.add(named[id.StreamType], id.StreamType != "")
 		schema.add(id.SchemaVersion, id.SchemaVersion != 0)
 		version.add(id.Version, id.Version != 0)
+		before.add(d.VersionBefore, d.VersionBefore != 0)
 		stream.add(id.Stream, id.Stream != "")
 		reason.add(storable(d.Reason), d.Reason != "")
 		event.add(id.EventID, id.EventID != "" && id.EventID != id.Key) // the key says it already
@@ -119,7 +120,7 @@ func (s *bound[Tx]) decisionColumns(ds []*pawl.Decision, named map[string]int32)
 	return []any{
 		key.scope, mode, key.form, key.id, readableArg, fingerprint, outcome, offset, ingested, occurred.arg(), kind.arg(),
 		streamKind.arg(), stream.arg(), version.arg(), schema.arg(), reason.arg(), event.arg(), message.arg(),
-		correlation.arg(), causation.arg(),
+		correlation.arg(), causation.arg(), before.arg(),
 	}
 }
 

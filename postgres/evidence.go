@@ -42,14 +42,14 @@ func (a *admin[Tx]) Evidence(ctx context.Context, consumer string, q pawl.Eviden
 func scanEvidence(scan func(...any) error) (e pawl.Evidence, err error) {
 	var topic pgtype.UUID
 	var form, outcome, mode int16
-	var keyID, key, print []byte
+	var keyID, key, print, by []byte
 	var accepted, reason, kind, streamKind, stream, event, message, correlation, causation, row, before, after *string
 	var version, versionBefore *int64
 	var schema *int32
 	var occurred *time.Time
 	err = scan(&e.Route, &e.Partition.Topic, &topic, &e.Partition.Index, &e.Offset, &form, &keyID, &key, &print, &accepted, &outcome,
 		&reason, &e.Claim, &mode, &e.Code, &kind, &streamKind, &stream, &version, &versionBefore, &schema, &event, &message,
-		&correlation, &causation, &occurred, &e.IngestedAt, &e.ProcessedAt, &row, &before, &after)
+		&correlation, &causation, &occurred, &e.IngestedAt, &e.ProcessedAt, &row, &before, &after, &by)
 	if err != nil {
 		return e, err
 	}
@@ -73,6 +73,7 @@ func scanEvidence(scan func(...any) error) (e pawl.Evidence, err error) {
 		e.Identity.Key = text
 	}
 	copy(e.Fingerprint[:], print)
+	e.SupersededBy = string(by)
 	e.RowAffected, e.StateBefore, e.StateAfter = textOf(row), textOf(before), textOf(after)
 	if accepted != nil {
 		e.Accepted, err = parseAccepted(*accepted)

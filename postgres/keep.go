@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/fault"
 )
@@ -36,7 +38,9 @@ func (s *bound[Tx]) newLookBlocked(ds []*pawl.Decision) *lookBlocked {
 }
 
 // waits reports whether a record would be held, were its stream blocked.
-func waits(d *pawl.Decision) bool { return d.Sequenced && d.Kept == nil && d.Identity.Stream != "" }
+func waits(d *pawl.Decision) bool {
+	return d.Sequenced && (d.Kept == nil || d.Kept.Early != 0) && d.Identity.Stream != ""
+}
 
 // first is what to ask together with the look.
 func (b *lookBlocked) first() []stmt {
@@ -102,12 +106,13 @@ func blocksStream(d *pawl.Decision) bool { return d.Blocks && d.Identity.Stream 
 // batch is the decisions of a transaction by what is written for them. A decision may be in several.
 type batch struct {
 	decided []*pawl.Decision // a claim
-	edited  []*pawl.Decision // a claim that accepts the content before the edit too
+	told    []*pawl.Decision // a claim with more to tell: states, or the content before an edit
 	others  []*pawl.Decision // evidence by position
 	kept    []*pawl.Decision // leave the hold or the quarantine, or stay there
 	restate []*pawl.Decision // of these: new evidence by position
 	aside   []*pawl.Decision // into quarantine
 	held    []*pawl.Decision // into a hold
+	early   []*pawl.Decision // into a gap
 }
 
 func sortBatch(ds []*pawl.Decision) (*batch, error) {
@@ -119,17 +124,17 @@ func sortBatch(ds []*pawl.Decision) (*batch, error) {
 			return nil, fmt.Errorf("offset %d has no outcome", d.Record.Offset)
 		case d.Outcome == pawl.Held && d.Identity.Stream == "":
 			return nil, fmt.Errorf("offset %d is held, and has no stream to be held behind", d.Record.Offset)
-		case k != nil && (k.Hold == 0) == (k.Quarantine == 0):
+		case k != nil && k.Hold == 0 && k.Early == 0 && k.Quarantine == 0:
 			return nil, fmt.Errorf("offset %d is kept, and neither held nor in quarantine", d.Record.Offset)
-		case k != nil && d.Outcome == pawl.Held:
+		case k != nil && d.Outcome == pawl.Held && (k.Hold == 0 || d.Expected == 0):
 			continue // it stays where it is
 		}
 		if k != nil {
 			b.kept = append(b.kept, d)
 		}
 		switch {
-		case d.Claims() && k != nil && k.Original != (pawl.Fingerprint{}) && k.Original != d.Fingerprint:
-			b.edited = append(b.edited, d)
+		case d.Claims() && (edited(d) || d.RowAffected != "" || d.StateBefore != "" || d.StateAfter != ""):
+			b.told = append(b.told, d)
 		case d.Claims():
 			b.decided = append(b.decided, d)
 		case d.Repeat:
@@ -140,13 +145,20 @@ func sortBatch(ds []*pawl.Decision) (*batch, error) {
 		}
 		switch {
 		case d.Repeat:
-		case d.Outcome == pawl.Quarantined && (k == nil || k.Hold != 0):
+		case d.Outcome == pawl.Quarantined && (k == nil || k.Quarantine == 0):
 			b.aside = append(b.aside, d)
+		case d.Outcome == pawl.Held && d.Expected > 0:
+			b.early = append(b.early, d)
 		case d.Outcome == pawl.Held:
 			b.held = append(b.held, d)
 		}
 	}
 	return &b, nil
+}
+
+// edited reports whether a record is decided with other content than it came with.
+func edited(d *pawl.Decision) bool {
+	return d.Kept != nil && d.Kept.Original != (pawl.Fingerprint{}) && d.Kept.Original != d.Fingerprint
 }
 
 // keep is what becomes of streams and kept records. Streams are locked in order, and after the claims: two transactions
@@ -162,8 +174,10 @@ func (s *bound[Tx]) keep(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []stmt {
 			releases = append(releases, stmt{sql: s.query["release"], args: []any{d.Kept.Hold}})
 		}
 	}
-	if st, some := s.blockStreams(o, w, b.aside); some {
-		stmts = append(stmts, st)
+	for row, of := range byRow(o, b.aside) {
+		if st, some := s.blockStreams(row, w, of); some {
+			stmts = append(stmts, st)
+		}
 	}
 	if len(b.held) > 0 {
 		args := append([]any{int32(o.Row), s.code, w.Now}, s.holdColumns(b.held)...)
@@ -192,7 +206,7 @@ func (s *bound[Tx]) keep(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []stmt {
 }
 
 // blockStreams makes the records that were set aside block their streams, where they do.
-func (s *bound[Tx]) blockStreams(o *pawl.Ownership, w *pawl.Work[Tx], aside []*pawl.Decision) (st stmt, some bool) {
+func (s *bound[Tx]) blockStreams(row int64, w *pawl.Work[Tx], aside []*pawl.Decision) (st stmt, some bool) {
 	var scopes []int32
 	var offsets []int64
 	for _, d := range aside {
@@ -200,7 +214,7 @@ func (s *bound[Tx]) blockStreams(o *pawl.Ownership, w *pawl.Work[Tx], aside []*p
 			scopes, offsets = append(scopes, s.scopes[d.Route]), append(offsets, d.Record.Offset)
 		}
 	}
-	return stmt{sql: s.query["block_streams"], args: []any{int32(o.Row), w.Now, scopes, offsets}, after: fault.Quarantined}, len(scopes) > 0
+	return stmt{sql: s.query["block_streams"], args: []any{int32(row), w.Now, scopes, offsets}, after: fault.Quarantined}, len(scopes) > 0
 }
 
 // Where a record in quarantine is: pawl_quarantine.status.
@@ -218,13 +232,20 @@ func closedBy(o pawl.Outcome) int16 {
 	return statusReplayed
 }
 
-// originals are the argument $24 of insert_edited_decision.
-func originals(ds []*pawl.Decision) any {
-	all := make([][16]byte, len(ds))
+// toldColumns are the arguments $25… of insert_told_decision.
+func toldColumns(ds []*pawl.Decision) []any {
+	n := len(ds)
+	accepted := make([]pgtype.UUID, n)
+	row, before, after := newColumn[string](n), newColumn[string](n), newColumn[string](n)
 	for i, d := range ds {
-		all[i] = d.Kept.Original
+		if edited(d) {
+			accepted[i] = uuid(d.Kept.Original)
+		}
+		row.add(storable(d.RowAffected), d.RowAffected != "")
+		before.add(d.StateBefore, d.StateBefore != "")
+		after.add(d.StateAfter, d.StateAfter != "")
 	}
-	return uuids(all)
+	return []any{accepted, row.arg(), before.arg(), after.arg()}
 }
 
 // parseAccepted reads an array of fingerprints as PostgreSQL writes it.

@@ -39,11 +39,12 @@ func (l *pgxLink) exec(ctx context.Context, stmts ...stmt) error {
 
 func readPgx(rows pgx.Rows, st stmt) error {
 	defer rows.Close()
+	scan := rows.Scan // made once, not for each row
 	for rows.Next() {
 		if st.row == nil {
 			continue
 		}
-		if err := st.row(rows.Scan); err != nil {
+		if err := st.row(scan); err != nil {
 			return err
 		}
 	}
@@ -53,7 +54,7 @@ func readPgx(rows pgx.Rows, st stmt) error {
 	return rows.Err()
 }
 
-func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[pgx.Tx], error) {
+func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table, locks bool) (txn[pgx.Tx], error) {
 	conn, err := l.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table
 	}
 	t := &pgxTxn{conn: conn, tx: tx, flat: l.flat}
 	t.handler.Tx = tx
-	t.rows = rows{tables: tables, run: t}
+	t.rows = rows{tables: tables, locks: locks, run: t}
 	return t, nil
 }
 

@@ -34,6 +34,11 @@ func (s *bound[Tx]) Orders(ctx context.Context, rows []int64, now time.Time, lim
 	if err != nil {
 		return nil, fmt.Errorf("look for records to release: %w", err)
 	}
+	early, err := s.dueGaps(ctx, partitions, now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for gaps to look at again: %w", err)
+	}
+	holds = append(holds, early...)
 	items, err := s.due(ctx, partitions, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for items of operations: %w", err)

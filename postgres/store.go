@@ -40,6 +40,9 @@ type bound[Tx any] struct {
 	begin    string                 // with the timeouts filled in
 	guards   atomic.Int64
 	blocked  atomic.Bool // what to ask first about streams: see look
+	gaps     atomic.Bool
+
+	contended atomic.Int32 // transactions that still lock what they read
 }
 
 // New returns a store for handlers on pgx. The pool stays the caller's.

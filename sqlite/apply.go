@@ -96,6 +96,9 @@ func (a *application) run(ctx context.Context) error {
 	if err := a.lookBlocked(ctx); err != nil {
 		return own("look up blocked streams", err)
 	}
+	if err := a.lookGaps(ctx); err != nil {
+		return own("look up gaps", err)
+	}
 	if err := fault.Hit(ctx, fault.Looked); err != nil {
 		return err
 	}
@@ -114,8 +117,14 @@ func (a *application) run(ctx context.Context) error {
 	if err := a.setAside(ctx); err != nil {
 		return own("write redeliveries and quarantine", err)
 	}
+	if err := a.supersede(ctx); err != nil {
+		return own("mark what was corrected", err)
+	}
 	if err := a.keep(ctx); err != nil {
 		return own("settle streams and kept records", err)
+	}
+	if err := a.settleGaps(ctx); err != nil {
+		return own("settle gaps", err)
 	}
 	return fault.Hit(ctx, fault.Quarantined)
 }
@@ -162,11 +171,11 @@ func (a *application) readPriors(rows *sql.Rows, asked map[scoped][]*pawl.Decisi
 	defer rows.Close()
 	for rows.Next() {
 		var at scoped
-		var key, print []byte
+		var key, print, by []byte
 		var found pawl.Prior
 		var row, offset int64
 		var accepted sql.NullString
-		if err := rows.Scan(&at.scope, &at.key.Form, &key, &found.Outcome, &print, &row, &offset, &accepted); err != nil {
+		if err := rows.Scan(&at.scope, &at.key.Form, &key, &found.Outcome, &print, &row, &offset, &accepted, &by); err != nil {
 			return err
 		}
 		if err := parseAccepted(&found.Accepted, accepted.String); err != nil {
@@ -174,6 +183,7 @@ func (a *application) readPriors(rows *sql.Rows, asked map[scoped][]*pawl.Decisi
 		}
 		copy(at.key.ID[:], key)
 		copy(found.Fingerprint[:], print)
+		found.SupersededBy = string(by)
 		for _, d := range asked[at] {
 			p := found
 			p.SamePosition = row == a.owned.Row && offset == d.Record.Offset
@@ -232,12 +242,14 @@ func (a *application) setAside(ctx context.Context) error {
 	if err := a.insert(ctx, "insert_redelivery", others, a.redeliveryRow); err != nil {
 		return err
 	}
-	restate := a.decisions(func(d *pawl.Decision) bool { return !d.Claims() && d.Kept != nil && d.Outcome != pawl.Held })
+	restate := a.decisions(func(d *pawl.Decision) bool {
+		return !d.Claims() && d.Kept != nil && (d.Outcome != pawl.Held || d.Kept.Hold != 0 && d.Expected > 0)
+	})
 	if err := a.insert(ctx, "restate_redelivery", restate, a.redeliveryRow); err != nil {
 		return err
 	}
 	quarantined := a.decisions(func(d *pawl.Decision) bool {
-		return d.Outcome == pawl.Quarantined && (d.Kept == nil || d.Kept.Hold != 0)
+		return d.Outcome == pawl.Quarantined && (d.Kept == nil || d.Kept.Quarantine == 0)
 	})
 	return a.insert(ctx, "insert_quarantine", quarantined, a.quarantineRow)
 }

@@ -45,19 +45,20 @@ func (a *admin) Evidence(ctx context.Context, consumer string, q pawl.EvidenceQu
 }
 
 func scanEvidence(rows *sql.Rows) (e pawl.Evidence, err error) {
-	var topic, keyID, key, print []byte
+	var topic, keyID, key, print, by []byte
 	var form, version, versionBefore, schema, occurred sql.NullInt64
 	var ingested, processed int64
 	var accepted, reason, kind, streamKind, stream, event, message, correlation, causation, row, before, after sql.NullString
 	err = rows.Scan(&e.Route, &e.Partition.Topic, &topic, &e.Partition.Index, &e.Offset, &form, &keyID, &key, &print, &accepted,
 		&e.Outcome, &reason, &e.Claim, &e.Mode, &e.Code, &kind, &streamKind, &stream, &version, &versionBefore, &schema, &event,
-		&message, &correlation, &causation, &occurred, &ingested, &processed, &row, &before, &after)
+		&message, &correlation, &causation, &occurred, &ingested, &processed, &row, &before, &after, &by)
 	if err != nil {
 		return e, err
 	}
 	copy(e.Partition.TopicID[:], topic)
 	copy(e.Fingerprint[:], print)
 	e.Reason, e.VersionBefore, e.RowAffected = reason.String, versionBefore.Int64, row.String
+	e.SupersededBy = string(by)
 	e.StateBefore, e.StateAfter = before.String, after.String
 	e.IngestedAt, e.ProcessedAt = time.UnixMicro(ingested), time.UnixMicro(processed)
 	e.Identity = pawl.Identity{

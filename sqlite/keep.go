@@ -21,7 +21,7 @@ func (a *application) lookBlocked(ctx context.Context) error {
 	known := map[stream]bool{}
 	for _, d := range a.work.Decisions {
 		d.Blocked = false
-		if !d.Sequenced || d.Kept != nil || d.Identity.Stream == "" {
+		if !d.Sequenced || d.Kept != nil && d.Kept.Early == 0 || d.Identity.Stream == "" {
 			continue
 		}
 		at := stream{a.bound.scopes[d.Route], d.Identity.Stream}
@@ -55,7 +55,7 @@ func (a *application) check(d *pawl.Decision) error {
 		return errors.New("was left without an outcome")
 	case d.Outcome == pawl.Held && d.Identity.Stream == "":
 		return errors.New("is held, and has no stream to be held behind")
-	case k != nil && (k.Hold == 0) == (k.Quarantine == 0):
+	case k != nil && k.Hold == 0 && k.Early == 0 && k.Quarantine == 0:
 		return errors.New("is kept, and neither held nor in quarantine")
 	}
 	return nil
@@ -68,7 +68,7 @@ func blocksStream(d *pawl.Decision) bool { return d.Blocks && d.Identity.Stream 
 func (a *application) keep(ctx context.Context) error {
 	var kept []*pawl.Decision
 	for _, d := range a.work.Decisions { // also repeats: what is settled elsewhere is kept here no longer
-		if d.Kept != nil && d.Outcome != pawl.Held {
+		if d.Kept != nil && (d.Outcome != pawl.Held || d.Kept.Hold != 0 && d.Expected > 0) {
 			kept = append(kept, d)
 		}
 	}
@@ -85,7 +85,7 @@ func (a *application) keep(ctx context.Context) error {
 	if err := a.blockStreams(ctx); err != nil {
 		return err
 	}
-	for _, d := range a.decisions(func(d *pawl.Decision) bool { return d.Outcome == pawl.Held && d.Kept == nil }) {
+	for _, d := range a.decisions(func(d *pawl.Decision) bool { return d.Outcome == pawl.Held && d.Expected == 0 && d.Kept == nil }) {
 		if err := a.hold(ctx, d); err != nil {
 			return err
 		}
@@ -123,9 +123,9 @@ func (a *application) turn(ctx context.Context, hold int64) ([]any, error) {
 // blockStreams makes the records that were set aside block their streams, where they do.
 func (a *application) blockStreams(ctx context.Context) error {
 	for _, d := range a.decisions(func(d *pawl.Decision) bool {
-		return d.Outcome == pawl.Quarantined && blocksStream(d) && (d.Kept == nil || d.Kept.Hold != 0)
+		return d.Outcome == pawl.Quarantined && blocksStream(d) && (d.Kept == nil || d.Kept.Quarantine == 0)
 	}) {
-		_, err := a.tx.ExecContext(ctx, query("block_stream"), sql.Named("scope", a.bound.scopes[d.Route]), sql.Named("row", a.owned.Row),
+		_, err := a.tx.ExecContext(ctx, query("block_stream"), sql.Named("scope", a.bound.scopes[d.Route]), sql.Named("row", a.rowOf(d)),
 			sql.Named("offset", d.Record.Offset), sql.Named("now", micros(a.work.Now)))
 		if err != nil {
 			return err
@@ -135,16 +135,7 @@ func (a *application) blockStreams(ctx context.Context) error {
 }
 
 func (a *application) hold(ctx context.Context, d *pawl.Decision) error {
-	var form, id any
-	if d.Identity.Key != "" {
-		form, id = d.KeyID.Form, d.KeyID.ID[:]
-	}
-	_, err := a.tx.ExecContext(ctx, query("insert_hold"), sql.Named("scope", a.bound.scopes[d.Route]), sql.Named("row", a.owned.Row),
-		sql.Named("code", a.bound.code), sql.Named("mode", d.Mode), sql.Named("now", micros(a.work.Now)),
-		sql.Named("offset", d.Record.Offset), sql.Named("leader_epoch", d.Record.LeaderEpoch), sql.Named("stream", d.Identity.Stream),
-		sql.Named("key_form", form), sql.Named("key_id", id), sql.Named("key", hashedKey(d)), sql.Named("record_key", d.Record.Key),
-		sql.Named("value", d.Record.Value), sql.Named("headers", orNull(pawl.EncodeHeaders(d.Record.Headers))),
-		sql.Named("ingested", a.ingested(d)))
+	_, err := a.tx.ExecContext(ctx, query("insert_hold"), a.whole(d)...)
 	if isStranded(err) {
 		return fmt.Errorf("%w: stream %q is not blocked", pawl.ErrRaced, d.Identity.Stream)
 	}
@@ -155,6 +146,8 @@ func (a *application) hold(ctx context.Context, d *pawl.Decision) error {
 func (a *application) settleKept(ctx context.Context, d *pawl.Decision, stream []any) error {
 	now := sql.Named("now", micros(a.work.Now))
 	switch k := d.Kept; {
+	case k.Early != 0: // with its gap
+		return nil
 	case k.Hold != 0:
 		if err := a.tx.expect(ctx, "release", k.Hold); err != nil {
 			return err

@@ -43,6 +43,11 @@ func (s *bound) Orders(ctx context.Context, rows []int64, now time.Time, limit i
 	if err != nil {
 		return nil, fmt.Errorf("look for records to release: %w", err)
 	}
+	early, err := s.dueGaps(ctx, lists, now, limit)
+	if err != nil {
+		return nil, fmt.Errorf("look for gaps to look at again: %w", err)
+	}
+	holds = append(holds, early...)
 	items, err := s.due(ctx, lists, now, limit)
 	if err != nil {
 		return nil, fmt.Errorf("look for items of operations: %w", err)

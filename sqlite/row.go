@@ -21,11 +21,11 @@ func (a *application) decisionRow(ctx context.Context, d *pawl.Decision) ([]any,
 	}
 	id := &d.Identity
 	return []any{
-		a.bound.scopes[d.Route], a.owned.Row, a.bound.code, d.Mode, micros(a.work.Now),
+		a.bound.scopes[d.Route], a.rowOf(d), a.bound.code, d.Mode, micros(a.work.Now),
 		d.KeyID.Form, d.KeyID.ID[:], hashedKey(d), d.Fingerprint[:], d.Outcome, d.Record.Offset, a.ingested(d),
 		timeOrNull(id.OccurredAt), typeID, streamTypeID, orNull(id.Stream), orNull(id.Version), orNull(id.SchemaVersion),
-		orNull(clean(d.Reason)), orNull(id.EventID), orNull(id.MessageID), orNull(id.CorrelationID), orNull(id.CausationID),
-		accepted(d),
+		orNull(clean(d.Reason)), beside(id.Key, id.EventID), beside(id.Key, id.MessageID), orNull(id.CorrelationID), orNull(id.CausationID),
+		accepted(d), orNull(d.VersionBefore), orNull(d.RowAffected), orNull(d.StateBefore), orNull(d.StateAfter),
 	}, nil
 }
 
@@ -35,7 +35,7 @@ func (a *application) redeliveryRow(d *pawl.Decision) ([]any, error) {
 		form, key, print = d.KeyID.Form, d.KeyID.ID[:], d.Fingerprint[:]
 	}
 	return []any{
-		a.bound.scopes[d.Route], a.owned.Row, a.bound.code, d.Mode, micros(a.work.Now),
+		a.bound.scopes[d.Route], a.rowOf(d), a.bound.code, d.Mode, micros(a.work.Now),
 		d.Record.Offset, d.Outcome, form, key, print, a.ingested(d), orNull(clean(d.Reason)),
 	}, nil
 }
@@ -46,7 +46,7 @@ func (a *application) quarantineRow(d *pawl.Decision) ([]any, error) {
 		form, id, print = d.KeyID.Form, d.KeyID.ID[:], d.Fingerprint[:]
 	}
 	return []any{
-		a.bound.scopes[d.Route], a.owned.Row, a.bound.code, d.Mode, micros(a.work.Now),
+		a.bound.scopes[d.Route], a.rowOf(d), a.bound.code, d.Mode, micros(a.work.Now),
 		d.Record.Offset, d.Record.LeaderEpoch, d.Cause, clean(d.Reason), d.Tries, blocksStream(d), form, id, hashedKey(d), print,
 		orNull(d.Identity.Stream), d.Record.Key, d.Record.Value, orNull(pawl.EncodeHeaders(d.Record.Headers)), a.ingested(d),
 	}, nil
@@ -92,6 +92,14 @@ func orNull[T comparable](v T) any {
 		return nil
 	}
 	return v
+}
+
+// beside is an id that the key does not say already.
+func beside(key, id string) any {
+	if id == key {
+		return nil
+	}
+	return orNull(id)
 }
 
 // clean makes a reason text: it may quote the very bytes that could not be read.

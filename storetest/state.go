@@ -116,6 +116,8 @@ func (w *world[Tx]) state() []string {
 		`select id, status, cause, reason, tries, blocks, replays from pawl_quarantine`,
 		`select scope_id, stream, blocked_by from pawl_stream`,
 		`select id, scope_id, stream, progress_id, position_offset from pawl_hold`,
+		`select scope_id, stream, expected from pawl_gap`,
+		`select id, scope_id, stream, version, progress_id, position_offset from pawl_early`,
 		`select id, state, total, done, failed, resumed_done from pawl_operation`,
 		`select id, operation_id, quarantine_id, outcome, reason from pawl_operation_item`,
 		`select id, operation_id, item_id, what, actor from pawl_audit`,
@@ -137,7 +139,7 @@ func (w *world[Tx]) positions() []string {
 
 // consistent checks marker ⇔ effect ⇔ position: every applied decision has its one effect, every effect its decision, and
 // the position is past every decision. And streams: each is there for a reason, each blocker is open, and none that should
-// block is forgotten.
+// block is forgotten; each gap has records that wait.
 func (w *world[Tx]) consistent() {
 	w.Helper()
 	effects := map[string]int{}
@@ -166,6 +168,10 @@ func (w *world[Tx]) consistent() {
 		where s.blocked_by is null
 		  and not exists (select 1 from pawl_hold h where h.scope_id = s.scope_id and h.stream = s.stream)`)
 	w.wantInt(0, `select count(*) from pawl_stream s join pawl_quarantine q on q.id = s.blocked_by where q.status <> 1`)
+	w.wantInt(0, `
+		select count(*)
+		from pawl_gap g
+		where not exists (select 1 from pawl_early e where e.scope_id = g.scope_id and e.stream = g.stream)`)
 	w.wantInt(0, `
 		select count(*)
 		from pawl_quarantine q

@@ -90,6 +90,8 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"quarantine", quarantineTests[Tx]()},
 		{"hold", holdTests[Tx]()},
 		{"kept", keptTests[Tx]()},
+		{"gap", gapTests[Tx]()},
+		{"correction", correctionTests[Tx]()},
 		{"session", sessionTests[Tx]()},
 		{"rows", rowsTests[Tx]()},
 		{"acquire", acquireTests[Tx]()},

@@ -77,7 +77,7 @@ create table pawl_decision (
     code_id integer not null,
     schema_version integer,
     key_form smallint not null,
-    outcome smallint not null check (outcome in (1, 3, 4, 5, 8)),
+    outcome smallint not null check (outcome in (1, 2, 3, 4, 5, 8)),
     mode smallint not null,
     key bytea check ((key is null) = (key_form <> 0)),
     stream text,
@@ -97,7 +97,7 @@ create table pawl_decision (
 comment on column pawl_decision.key_form is '0: key_id is a hash of key; 1: key_id is the key, a UUID; 2: a ULID';
 comment on column pawl_decision.version is 'the version the event brought; after it is applied, the version of its stream';
 comment on column pawl_decision.accepted is 'fingerprints accepted beside the first, such as that of an edited record';
-comment on column pawl_decision.outcome is '1 applied, 3 stale, 4 ignored, 5 superseded, 8 skipped by an operator';
+comment on column pawl_decision.outcome is '1 applied, 2 duplicate of another event, 3 stale, 4 ignored, 5 superseded, 8 skipped by an operator';
 
 -- Evidence by position, for what did not make the first decision of its key: later copies, conflicts, records that were
 -- set aside. The same position again writes nothing.

@@ -22,10 +22,11 @@ select k.i,
        uuid_send(d.fingerprint),
        d.progress_id,
        d.position_offset,
-       d.accepted::text
+       d.accepted::text,
+       d.superseded_by
 from unnest($1::integer[], $2::smallint[], $3::uuid[]) with ordinality as k (scope_id, key_form, key_id, i)
 cross join lateral (
-    select outcome, fingerprint, progress_id, position_offset, accepted
+    select outcome, fingerprint, progress_id, position_offset, accepted, superseded_by
     from pawl_decision
     where scope_id = k.scope_id
       and key_form = k.key_form
@@ -47,31 +48,34 @@ insert into pawl_decision (
     fingerprint, outcome, position_offset, ingested_at,
     occurred_at, type_id, stream_type_id, stream,
     version, schema_version, reason, event_id,
-    message_id, correlation_id, causation_id
+    message_id, correlation_id, causation_id, version_before
 )
 select $1::integer, $2::integer, $3::timestamptz,
        unnest($4::integer[]), unnest($5::smallint[]), unnest($6::smallint[]), unnest($7::uuid[]), unnest($8::bytea[]),
        unnest($9::uuid[]), unnest($10::smallint[]), unnest($11::bigint[]), unnest($12::timestamptz[]),
        unnest($13::timestamptz[]), unnest($14::integer[]), unnest($15::integer[]), unnest($16::text[]),
        unnest($17::bigint[]), unnest($18::integer[]), unnest($19::text[]), unnest($20::text[]),
-       unnest($21::text[]), unnest($22::text[]), unnest($23::text[])
+       unnest($21::text[]), unnest($22::text[]), unnest($23::text[]), unnest($24::bigint[])
 
--- name: insert_edited_decision
--- As insert_decision, for records that were edited: the content as it came ($24) counts as the same from then on.
+-- name: insert_told_decision
+-- As insert_decision, with what only some have: the content as it came, which counts as the same from then on where it was
+-- edited ($25); what was changed, from what, to what.
 insert into pawl_decision (
     progress_id, code_id, processed_at,
     scope_id, mode, key_form, key_id, key,
     fingerprint, outcome, position_offset, ingested_at,
     occurred_at, type_id, stream_type_id, stream,
     version, schema_version, reason, event_id,
-    message_id, correlation_id, causation_id, accepted
+    message_id, correlation_id, causation_id, version_before,
+    accepted, row_affected, state_before, state_after
 )
 select $1::integer, $2::integer, $3::timestamptz,
        unnest($4::integer[]), unnest($5::smallint[]), unnest($6::smallint[]), unnest($7::uuid[]), unnest($8::bytea[]),
        unnest($9::uuid[]), unnest($10::smallint[]), unnest($11::bigint[]), unnest($12::timestamptz[]),
        unnest($13::timestamptz[]), unnest($14::integer[]), unnest($15::integer[]), unnest($16::text[]),
        unnest($17::bigint[]), unnest($18::integer[]), unnest($19::text[]), unnest($20::text[]),
-       unnest($21::text[]), unnest($22::text[]), unnest($23::text[]), array[unnest($24::uuid[])]
+       unnest($21::text[]), unnest($22::text[]), unnest($23::text[]), unnest($24::bigint[]),
+       nullif(array_remove(array[unnest($25::uuid[])], null), '{}'), unnest($26::text[]), unnest($27::text[])::jsonb, unnest($28::text[])::jsonb
 
 -- name: insert_redelivery
 -- The same position again writes nothing.

@@ -1,6 +1,5 @@
--- What was decided and why. pawl_decision has no index but its key, on purpose: every index is paid for by every record, and
--- which of them are worth it is decided with figures. Until then a search by event or by stream reads the decisions of the
--- consumer, and every search the redeliveries of it.
+-- What was decided and why. pawl_decision has, beside its key, an index over hashes of the stream, and one of event ids that
+-- are not the key itself: see docs/adr/0007-evidence-by-stream.md.
 
 -- name: evidence_by_key
 -- Also of keys that nobody has claimed: what was held or set aside has evidence too.
@@ -22,6 +21,7 @@ from pawl_decision d
 join pawl_scope s on s.id = d.scope_id
 join pawl_consumer c on c.id = s.consumer_id
 where c.name = $1::text
+  and hashtextextended(d.event_id, 0) = hashtextextended($4::text, 0)
   and d.event_id = $4::text
 
 -- name: evidence_by_stream
@@ -30,6 +30,7 @@ from pawl_decision d
 join pawl_scope s on s.id = d.scope_id
 join pawl_consumer c on c.id = s.consumer_id
 where c.name = $1::text
+  and hashtextextended(d.stream, 0) = hashtextextended($4::text, 0)
   and d.stream = $4::text
   and ($2::smallint is null or $3::uuid is null)
 union
@@ -46,6 +47,13 @@ join pawl_scope s on s.id = h.scope_id
 join pawl_consumer c on c.id = s.consumer_id
 where c.name = $1::text
   and h.stream = $4::text
+union
+select e.scope_id, e.key_form, e.key_id
+from pawl_early e
+join pawl_scope s on s.id = e.scope_id
+join pawl_consumer c on c.id = s.consumer_id
+where c.name = $1::text
+  and e.stream = $4::text
 
 -- name: evidence
 with keys as (
@@ -54,13 +62,14 @@ with keys as (
     select d.scope_id, d.progress_id, d.position_offset, d.key_form, d.key_id, d.key, d.fingerprint, d.accepted, d.outcome,
            d.reason, true as claim, d.mode, d.code_id, d.type_id, d.stream_type_id, d.stream, d.version, d.version_before,
            d.schema_version, d.event_id, d.message_id, d.correlation_id, d.causation_id, d.occurred_at, d.ingested_at,
-           d.processed_at, d.row_affected, d.state_before::text as state_before, d.state_after::text as state_after
+           d.processed_at, d.row_affected, d.state_before::text as state_before, d.state_after::text as state_after,
+           d.superseded_by
     from keys k
     join pawl_decision d on d.scope_id = k.scope_id and d.key_form = k.key_form and d.key_id = k.key_id
     union all
-    select r.scope_id, r.progress_id, r.position_offset, r.key_form, r.key_id, coalesce(d.key, q.key, h.key), r.fingerprint,
-           null, r.outcome, r.reason, false, r.mode, r.code_id, null, null, coalesce(q.stream, h.stream, d.stream), null, null,
-           null, null, null, null, null, null, r.ingested_at, r.processed_at, null, null, null
+    select r.scope_id, r.progress_id, r.position_offset, r.key_form, r.key_id, coalesce(d.key, q.key, h.key, e.key), r.fingerprint,
+           null, r.outcome, r.reason, false, r.mode, r.code_id, null, null, coalesce(q.stream, h.stream, e.stream, d.stream), e.version, null,
+           null, null, null, null, null, null, r.ingested_at, r.processed_at, null, null, null, null
     from keys k
     join pawl_redelivery r on r.scope_id = k.scope_id and r.key_form = k.key_form and r.key_id = k.key_id
     left join pawl_decision d on d.scope_id = r.scope_id and d.key_form = r.key_form and d.key_id = r.key_id
@@ -68,16 +77,19 @@ with keys as (
       on q.scope_id = r.scope_id and q.progress_id = r.progress_id and q.position_offset = r.position_offset
     left join pawl_hold h
       on h.scope_id = r.scope_id and h.progress_id = r.progress_id and h.position_offset = r.position_offset
+    left join pawl_early e
+      on e.scope_id = r.scope_id and e.progress_id = r.progress_id and e.position_offset = r.position_offset
 )
 select s.route, p.topic, p.topic_id, p.partition, f.position_offset, f.key_form, uuid_send(f.key_id), f.key,
        uuid_send(f.fingerprint), f.accepted::text, f.outcome, f.reason, f.claim, f.mode, code.name, type.name, kind.name,
        f.stream, f.version, f.version_before, f.schema_version, f.event_id, f.message_id, f.correlation_id, f.causation_id,
-       f.occurred_at, f.ingested_at, f.processed_at, f.row_affected, f.state_before, f.state_after
+       f.occurred_at, f.ingested_at, f.processed_at, f.row_affected, f.state_before, f.state_after,
+       f.superseded_by
 from found f
 join pawl_scope s on s.id = f.scope_id
 join pawl_progress p on p.id = f.progress_id
 join pawl_name code on code.id = f.code_id
 left join pawl_name type on type.id = f.type_id
 left join pawl_name kind on kind.id = f.stream_type_id
-order by f.processed_at, f.claim, p.id, f.position_offset
+order by f.processed_at, f.claim, coalesce(f.version, 0), p.id, f.position_offset
 limit $5::integer

@@ -68,6 +68,5 @@ order by i.progress_id, i.position_offset
 limit $4::integer
 
 -- name: count_held
-select count(*)
-from pawl_hold
-where scope_id = any ($1::integer[])
+select (select count(*) from pawl_hold where scope_id = any ($1::integer[]))
+     + (select count(*) from pawl_early where scope_id = any ($1::integer[]))

@@ -68,7 +68,7 @@ create table pawl_progress (
 -- key_form: 0: key_id is a hash of key; 1: key_id is the key, a UUID; 2: a ULID.
 -- version: the version the event brought; after it is applied, the version of its stream.
 -- accepted: fingerprints accepted beside the first, such as that of an edited record.
--- outcome: 1 applied, 3 stale, 4 ignored, 5 superseded, 8 skipped by an operator.
+-- outcome: 1 applied, 2 duplicate of another event, 3 stale, 4 ignored, 5 superseded, 8 skipped by an operator.
 create table pawl_decision (
     key_id blob not null check (length(key_id) = 16),
     fingerprint blob not null check (length(fingerprint) = 16),
@@ -85,7 +85,7 @@ create table pawl_decision (
     code_id integer not null,
     schema_version integer,
     key_form integer not null,
-    outcome integer not null check (outcome in (1, 3, 4, 5, 8)),
+    outcome integer not null check (outcome in (1, 2, 3, 4, 5, 8)),
     mode integer not null,
     key blob check ((key is null) = (key_form <> 0)),
     stream text,

@@ -9,7 +9,8 @@ select d.scope_id,
        d.fingerprint,
        d.progress_id,
        d.position_offset,
-       d.accepted
+       d.accepted,
+       d.superseded_by
 from (values /* each */ (?, ?, ?) /* end */) as k
 cross join pawl_decision as d
 where d.scope_id = k.column1
@@ -21,9 +22,10 @@ where d.scope_id = k.column1
 insert into pawl_decision (
     scope_id, progress_id, code_id, mode, processed_at,
     key_form, key_id, key, fingerprint, outcome, position_offset, ingested_at, occurred_at, type_id, stream_type_id, stream,
-    version, schema_version, reason, event_id, message_id, correlation_id, causation_id, accepted
+    version, schema_version, reason, event_id, message_id, correlation_id, causation_id, accepted,
+    version_before, row_affected, state_before, state_after
 )
-values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
+values /* each */ (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* end */
 
 -- name: insert_redelivery
 -- The same position again writes nothing.

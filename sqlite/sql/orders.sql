@@ -62,6 +62,5 @@ order by i.progress_id, i.position_offset
 limit :limit
 
 -- name: count_held
-select count(*)
-from pawl_hold
-where scope_id in (select value from json_each(:scopes))
+select (select count(*) from pawl_hold where scope_id in (select value from json_each(:scopes)))
+     + (select count(*) from pawl_early where scope_id in (select value from json_each(:scopes)))

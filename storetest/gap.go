@@ -1,0 +1,607 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pawlhq/pawl"
+)
+
+func gapTests[Tx any]() []test[Tx] {
+	return []test[Tx]{
+		{"an early record is held, and its gap is seen", gapOpens[Tx]},
+		{"what waits is given to the batch that may close the gap, and to no other", gapNear[Tx]},
+		{"what waited leaves with the batch that closes the gap", gapCloses[Tx]},
+		{"a gap that is closed in part waits for the next", gapInPart[Tx]},
+		{"an early record of another partition keeps its position", gapElsewhere[Tx]},
+		{"two owners do not release one record", gapReleasedOnce[Tx]},
+		{"the same early position again writes nothing", gapRepeated[Tx]},
+		{"a gap is looked at again after a while, and when it has lasted too long", gapDue[Tx]},
+		{"an early record that waited too long can be set aside", gapExpired[Tx]},
+		{"what was decided for the key of an early record is told with it", gapPrior[Tx]},
+		{"a held record that turns out to be early waits in the gap", gapFromHold[Tx]},
+		{"a stream that is blocked keeps its early records", gapBlocked[Tx]},
+		{"early records count as held", gapCounted[Tx]},
+		{"a gap of one consumer is nobody else's", gapOfOne[Tx]},
+		{"two owners hold early records of one stream at once", gapShared[Tx]},
+		{"many wait in one stream", gapMany[Tx]},
+	}
+}
+
+// versioned is a record of a route that holds what comes early.
+func versioned(p pawl.Partition, offset int64, stream string, version int64) *pawl.Decision {
+	d := ordered(p, offset, stream, fmt.Sprintf("%s.%d", stream, version))
+	d.Sequenced, d.Gapped, d.Identity.Version = false, true, version
+	return d
+}
+
+// folding is the Run of a route that holds what comes early, as an effect would do it: at is the version of each stream,
+// and moves with what it applies. What waited is added to the batch.
+func (c *client[Tx]) folding(w *pawl.Work[Tx], at map[string]int64) func(context.Context, pawl.Session[Tx]) error {
+	given := w.Decisions
+	return func(ctx context.Context, s pawl.Session[Tx]) error {
+		w.Decisions = slices.Clone(given)
+		for i := range w.Gaps {
+			for j := range w.Gaps[i].Early {
+				t := &w.Gaps[i].Early[j]
+				d := decoded(&t.Record)
+				_, v, _ := strings.Cut(d.Identity.Key, ".")
+				version, err := strconv.ParseInt(v, 10, 64)
+				if err != nil {
+					return err
+				}
+				d.Route, d.Kept, d.Prior, d.Identity.Version, d.Gapped, d.Sequenced = t.Route, &t.Kept, t.Prior, version, true, false
+				w.Decisions = append(w.Decisions, d)
+			}
+		}
+		now := map[string]int64{}
+		for stream, v := range at {
+			now[stream] = v
+		}
+		for again := true; again; {
+			again = false
+			for _, d := range w.Decisions {
+				stream := d.Identity.Stream
+				if d.Outcome != 0 && d.Outcome != pawl.Held {
+					continue
+				}
+				switch v := d.Identity.Version; {
+				case d.Prior != nil:
+					d.Outcome, d.Reason, d.Repeat, again = pawl.Duplicate, "decided before", d.Prior.SamePosition, true
+				case v <= now[stream]:
+					d.Outcome, d.Reason, again = pawl.WasStale, "old", true
+				case v == now[stream]+1:
+					d.Outcome, again, d.VersionBefore = pawl.Applied, true, now[stream]
+					d.Reason, d.Expected = "", 0
+					now[stream] = v
+					if err := c.effect(ctx, s, d); err != nil {
+						return err
+					}
+				case d.Kept != nil && d.Kept.Expired:
+					d.Outcome, d.Cause, d.Reason, d.Tries, d.Expected = pawl.Quarantined, pawl.CauseGap, "too late", 1, 0
+				default:
+					d.Outcome, d.Reason = pawl.Held, "early"
+				}
+			}
+		}
+		for _, d := range w.Decisions {
+			if d.Outcome == pawl.Held {
+				d.Expected, d.Until = now[d.Identity.Stream]+1, w.Now.Add(time.Hour)
+			}
+		}
+		for stream, v := range now {
+			at[stream] = v
+		}
+		return nil
+	}
+}
+
+// fold settles records of a route that holds what comes early.
+func (c *client[Tx]) fold(o *pawl.Ownership, at map[string]int64, ds ...*pawl.Decision) *pawl.Work[Tx] {
+	c.Helper()
+	w, err := c.tryFold(o, at, now, ds...)
+	if err != nil {
+		c.Fatalf("apply: %v", err)
+	}
+	return w
+}
+
+func (c *client[Tx]) tryFold(o *pawl.Ownership, at map[string]int64, when time.Time, ds ...*pawl.Decision) (*pawl.Work[Tx], error) {
+	w := work[Tx](nil, ds...)
+	w.Now = when
+	if !slices.ContainsFunc(ds, func(d *pawl.Decision) bool { return d.Kept == nil }) {
+		w.Next = o.Next
+	}
+	w.Run = c.folding(w, at)
+	return w, c.store.Apply(c.ctx, o, w)
+}
+
+// early is the task of a gap as a decision.
+func early(t pawl.Task) *pawl.Decision {
+	d := decoded(&t.Record)
+	_, v, _ := strings.Cut(d.Identity.Key, ".")
+	version, _ := strconv.ParseInt(v, 10, 64)
+	d.Route, d.Kept, d.Identity.Version, d.Gapped, d.Sequenced = t.Route, &t.Kept, version, true, false
+	return d
+}
+
+func (w *world[Tx]) wantGaps(want ...string) {
+	w.Helper()
+	gaps, err := w.Store.Admin().Gaps(w.ctx, binding().Consumer, 0)
+	if err != nil {
+		w.Fatal(err)
+	}
+	var got []string
+	for _, g := range gaps {
+		got = append(got, fmt.Sprintf("%s %s waits for %d: %d from %d to %d", g.Route, g.Stream, g.Expected, g.Waiting, g.Lowest, g.Highest))
+	}
+	if !slices.Equal(got, want) {
+		w.Errorf("gaps:\n got %q\nwant %q", got, want)
+	}
+}
+
+func gapOpens[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	first, third := versioned(p, 0, "s", 1), versioned(p, 1, "s", 3)
+	c.fold(o, at, first, third, versioned(p, 2, "s", 5), versioned(p, 3, "t", 2))
+	w.wantOutcome(first, pawl.Applied)
+	w.wantOutcome(third, pawl.Held)
+	w.wantGaps("charge s waits for 2: 2 from 3 to 5", "charge t waits for 1: 1 from 2 to 2")
+	gaps, err := w.Store.Admin().Gaps(w.ctx, binding().Consumer, 1)
+	if err != nil || len(gaps) != 1 || !gaps[0].Since.Equal(now) || !gaps[0].Until.Equal(now.Add(time.Hour)) {
+		t.Errorf("gaps: %+v, %v", gaps, err)
+	}
+	groups, err := w.Store.Admin().GapGroups(w.ctx, binding().Consumer)
+	if err != nil || len(groups) != 1 || groups[0].Route != "charge" || groups[0].Gaps != 2 || groups[0].Waiting != 3 || !groups[0].Oldest.Equal(now) {
+		t.Errorf("groups: %+v, %v", groups, err)
+	}
+	if o.Next != 4 {
+		t.Errorf("the position is %d, want 4: what is held is settled", o.Next)
+	}
+	found := w.evidence(pawl.EvidenceQuery{Stream: "s"})
+	if len(found) != 3 || found[0].Outcome != pawl.Held || found[0].Identity.Version != 3 || found[0].Identity.Key != "s.3" {
+		t.Errorf("evidence: %+v", found)
+	}
+	w.consistent()
+}
+
+func gapNear[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 3), versioned(p, 1, "s", 4))
+	for _, step := range []struct {
+		version int64
+		early   int
+	}{{7, 0}, {2, 0}, {1, 4}} {
+		got := c.fold(o, at, versioned(p, o.Next, "s", step.version))
+		if len(got.Gaps) != 1 || got.Gaps[0].Stream != "s" || got.Gaps[0].Expected != 1 || len(got.Gaps[0].Early) != step.early {
+			t.Errorf("version %d: gaps %+v, want %d early", step.version, got.Gaps, step.early)
+		}
+	}
+	if got := c.fold(o, at, versioned(p, o.Next, "t", 1)); len(got.Gaps) != 0 {
+		t.Errorf("another stream: gaps %+v", got.Gaps)
+	}
+	off := versioned(p, o.Next, "s", 5)
+	off.Gapped = false
+	if got := c.fold(o, at, off); len(got.Gaps) != 0 {
+		t.Errorf("a route without gaps: %+v", got.Gaps)
+	}
+}
+
+func gapCloses[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	for i, v := range []int64{4, 3, 2} {
+		c.fold(o, at, versioned(p, int64(i), "s", v))
+	}
+	w.wantInt(0, `select count(*) from effect`)
+	done := c.fold(o, at, versioned(p, 3, "s", 1))
+	if len(done.Decisions) != 4 || at["s"] != 4 {
+		t.Fatalf("%d decisions, the stream is at %d", len(done.Decisions), at["s"])
+	}
+	w.wantGaps()
+	w.wantInt(4, `select count(*) from effect`)
+	w.wantInt(0, `select count(*) from pawl_early`)
+	for i, want := range []int64{0, 1, 2, 3} { // as they were decided, with the version before
+		w.wantInt(want, `select coalesce(version_before, 0) from pawl_decision where version = ?`, i+1)
+	}
+	w.consistent()
+}
+
+func gapInPart[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2), versioned(p, 1, "s", 5), versioned(p, 2, "s", 6))
+	c.fold(o, at, versioned(p, 3, "s", 1))
+	w.wantGaps("charge s waits for 3: 2 from 5 to 6")
+	if got := c.fold(o, at, versioned(p, 4, "s", 3)); len(got.Gaps[0].Early) != 2 {
+		t.Errorf("gaps: %+v", got.Gaps)
+	}
+	w.wantGaps("charge s waits for 4: 2 from 5 to 6")
+	c.fold(o, at, versioned(p, 5, "s", 4))
+	w.wantGaps()
+	w.consistent()
+}
+
+func gapElsewhere[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two, at := w.client(binding()), w.another(binding()), map[string]int64{}
+	p, q := partition(0), partition(1)
+	a, b := one.acquire(p, 0), two.acquire(q, 0)
+	two.fold(b, at, versioned(q, 0, "t", 1), versioned(q, 1, "s", 2))
+	one.fold(a, at, versioned(p, 0, "s", 1))
+	w.wantInt(3, `select count(*) from effect`)
+	w.wantInt(1, `select count(*) from pawl_decision where version = 2 and progress_id = ? and position_offset = 1`, b.Row)
+	if a.Next != 1 || b.Next != 2 {
+		t.Errorf("positions %d and %d, want 1 and 2", a.Next, b.Next)
+	}
+	w.consistent()
+}
+
+func gapReleasedOnce[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	task := c.dueTasks(o, now.Add(time.Minute))
+	c.fold(o, at, versioned(p, 1, "s", 1))
+	if len(task) != 1 {
+		t.Fatalf("tasks: %+v", task)
+	}
+	before := w.state()
+	if _, err := c.tryFold(o, map[string]int64{"s": 1}, now, early(task[0])); !errors.Is(err, pawl.ErrNotKept) && !errors.Is(err, pawl.ErrRaced) {
+		// its key is decided: as a duplicate it would be released a second time
+		t.Errorf("released twice: %v", err)
+	}
+	if after := w.state(); !slices.Equal(before, after) {
+		t.Errorf("it left something:\nbefore %q\nafter  %q", before, after)
+	}
+}
+
+// dueTasks are the early records that are to be looked at by when.
+func (c *client[Tx]) dueTasks(o *pawl.Ownership, when time.Time) []pawl.Task {
+	c.Helper()
+	orders, err := c.store.Orders(c.ctx, []int64{o.Row}, when, 100)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return orders.Tasks
+}
+
+func gapRepeated[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	w.wantInt(1, `select count(*) from pawl_early`)
+	w.wantInt(1, `select count(*) from pawl_redelivery`)
+	w.wantGaps("charge s waits for 1: 1 from 2 to 2")
+}
+
+func gapDue[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 3), versioned(p, 1, "s", 2))
+	for after, want := range map[time.Duration]string{0: "", 500 * time.Millisecond: "", time.Second: "0@1", 2 * time.Hour: "0@1"} {
+		tasks := c.dueTasks(o, now.Add(after))
+		if places(tasks) != want || want != "" && tasks[0].Kept.Expired != (after > time.Hour) {
+			t.Errorf("after %s: %+v, want %q", after, tasks, want)
+		}
+	}
+	if tasks := c.dueTasks(c.acquire(partition(1), 0), now.Add(time.Hour)); len(tasks) != 0 {
+		t.Errorf("the owner of another partition got %s", places(tasks))
+	}
+	// Another owner closed the gap at the moment it was opened: whoever looks finds the stream further on.
+	at["s"] = 1
+	c.fold(o, at, early(c.dueTasks(o, now.Add(time.Second))[0]))
+	w.wantGaps()
+	w.wantInt(2, `select count(*) from effect`)
+}
+
+func gapExpired[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 3), versioned(p, 1, "s", 2))
+	late := now.Add(2 * time.Hour)
+	if _, err := c.tryFold(o, at, late, early(c.dueTasks(o, late)[0])); err != nil {
+		t.Fatal(err)
+	}
+	w.wantGaps()
+	w.wantInt(2, `select count(*) from pawl_quarantine where cause = ? and status = 1`, pawl.CauseGap)
+	w.wantInt(0, `select count(*) from pawl_stream`)
+	w.wantInt(2, `select count(*) from pawl_redelivery where outcome = 7`)
+	w.consistent()
+}
+
+func gapPrior[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 3))
+	again := versioned(p, 1, "s", 3)
+	at["s"] = 2
+	c.fold(o, at, again) // by another way the stream came to 2, and a copy of 3 took effect
+	w.wantOutcome(again, pawl.Applied)
+	w.wantInt(1, `select count(*) from pawl_early`)
+	got := c.fold(o, at, early(c.dueTasks(o, now.Add(time.Minute))[0]))
+	if d := got.Decisions[0]; d.Outcome != pawl.Duplicate || d.Prior == nil {
+		t.Errorf("a copy that waited: %s, prior %v", d.Outcome, d.Prior)
+	}
+	w.wantGaps()
+	w.consistent()
+}
+
+func gapFromHold[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.must(o, blocking, ordered(p, 0, "s", "bad"))
+	c.must(o, c.inOrder, ordered(p, 1, "s", "s.3"))
+	c.unblock(o, 0, decide[Tx](pawl.Skipped))
+	c.fold(o, at, early(c.tasks(o)[0]))
+	w.wantInt(0, `select count(*) from pawl_hold`)
+	w.wantInt(0, `select count(*) from pawl_stream`)
+	w.wantGaps("charge s waits for 1: 1 from 3 to 3")
+	w.consistent()
+}
+
+func gapBlocked[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	task := c.dueTasks(o, now.Add(time.Minute))[0]
+	c.must(o, blocking, ordered(p, 1, "s", "bad"))
+	if tasks := c.dueTasks(o, now.Add(time.Minute)); len(tasks) != 0 {
+		t.Errorf("a blocked stream: %s", places(tasks))
+	}
+	if got := c.fold(o, at, versioned(p, 2, "s", 1)); len(got.Gaps[0].Early) != 0 {
+		t.Errorf("a blocked stream gave %d early records", len(got.Gaps[0].Early))
+	}
+	d := early(task)
+	d.Sequenced = true
+	c.must(o, func(ctx context.Context, s pawl.Session[Tx], d *pawl.Decision) error {
+		d.Outcome, d.Reason = pawl.Held, "its stream is blocked"
+		return nil
+	}, d)
+	w.wantBlocked(true, d)
+	w.wantInt(1, `select count(*) from pawl_early`)
+	w.wantInt(0, `select count(*) from pawl_hold`)
+}
+
+func gapCounted[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2), versioned(p, 1, "t", 2))
+	if held := c.orders(10, o).Held; held != 2 {
+		t.Errorf("%d held, want 2", held)
+	}
+}
+
+func gapOfOne[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	c.fold(c.acquire(p, 0), at, versioned(p, 0, "s", 2))
+	b := binding()
+	b.Consumer, b.Group = "shipping", "shipping-group"
+	shipping := w.another(b)
+	o := shipping.acquire(p, 0)
+	if got := shipping.fold(o, map[string]int64{}, versioned(p, 0, "s", 1)); len(got.Gaps) != 0 {
+		t.Errorf("gaps of another: %+v", got.Gaps)
+	}
+	if tasks := shipping.dueTasks(o, now.Add(time.Hour)); len(tasks) != 0 {
+		t.Errorf("tasks of another: %s", places(tasks))
+	}
+	w.wantGaps("charge s waits for 1: 1 from 2 to 2")
+}
+
+func gapShared[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	a, b := one.acquire(partition(0), 0), two.acquire(partition(1), 0)
+	done := make(chan error, 2)
+	const n = 20
+	hold := func(c *client[Tx], o *pawl.Ownership, first int64) {
+		for i := range int64(n) {
+			_, err := c.tryFold(o, map[string]int64{}, now, versioned(o.Partition, i, "s", first+2*i))
+			if err != nil && !errors.Is(err, pawl.ErrRaced) && c.store.Classify(err) != pawl.Transient {
+				done <- fmt.Errorf("hold %d: %w", i, err)
+				return
+			} else if err != nil {
+				done <- fmt.Errorf("hold %d was refused: %w", i, err)
+				return
+			}
+		}
+		done <- nil
+	}
+	go hold(one, a, 2)
+	go hold(two, b, 3)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	w.wantGaps("charge s waits for 1: 40 from 2 to 41")
+	at := map[string]int64{}
+	one.fold(a, at, versioned(partition(0), n, "s", 1))
+	if at["s"] != 41 {
+		t.Errorf("the stream came to %d, want 41", at["s"])
+	}
+	w.wantGaps()
+	w.consistent()
+}
+
+func gapMany[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	const n = pawl.MostEarly + 7
+	var ds []*pawl.Decision
+	for i := range int64(n) {
+		ds = append(ds, versioned(p, i, "s", i+2))
+	}
+	c.fold(o, at, ds...)
+	c.fold(o, at, versioned(p, n, "s", 1))
+	w.wantGaps(fmt.Sprintf("charge s waits for %d: 7 from %d to %d", pawl.MostEarly+2, pawl.MostEarly+2, n+1))
+	c.fold(o, at, early(c.dueTasks(o, now)[0])) // at once: they need not wait for anything
+	w.wantGaps()
+	w.wantInt(n+1, `select count(*) from effect`)
+	w.consistent()
+}
+
+func correctionTests[Tx any]() []test[Tx] {
+	return []test[Tx]{
+		{"what a correction corrects is marked", correctionMarks[Tx]},
+		{"an original that comes after its correction is told so", correctionFirst[Tx]},
+		{"original and correction in one batch", correctionTogether[Tx]},
+		{"a correction that is not applied marks nothing", correctionRefused[Tx]},
+		{"the first correction of a key stands", correctionTwice[Tx]},
+		{"a duplicate of another event is the decision for its key", duplicateOfAnother[Tx]},
+		{"an effect's evidence is kept", evidenceTold[Tx]},
+	}
+}
+
+func correcting(d *pawl.Decision, key string) *pawl.Decision {
+	d.Identity.Supersedes = key
+	return d
+}
+
+func (w *world[Tx]) wantCorrected(key, by string, outcome pawl.Outcome) {
+	w.Helper()
+	var found []pawl.Evidence
+	for _, e := range w.evidence(pawl.EvidenceQuery{Key: key}) {
+		if e.Claim {
+			found = append(found, e)
+		}
+	}
+	if len(found) != 1 || found[0].SupersededBy != by || found[0].Outcome != outcome || found[0].Identity.Key != key {
+		w.Errorf("evidence of %q: %+v, want %s, corrected by %q", key, found, outcome, by)
+	}
+}
+
+func correctionMarks[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	uuid := "0197f3d0-7f1c-7c3e-9c55-6d1f2a3b4c5d"
+	c.apply(o, record(p, 0, "a", "1"), record(p, 1, uuid, "1"))
+	c.apply(o, correcting(record(p, 2, "b", "2"), "a"), correcting(record(p, 3, "c", "2"), uuid))
+	w.wantCorrected("a", "b", pawl.Applied)
+	w.wantCorrected(uuid, "c", pawl.Applied)
+	again := record(p, 4, "a", "1")
+	c.apply(o, again)
+	w.wantOutcome(again, pawl.Duplicate)
+	w.consistent()
+}
+
+func correctionFirst[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	c.apply(o, correcting(record(p, 0, "b", "2"), "a"))
+	w.wantCorrected("a", "b", pawl.Superseded)
+	late := record(p, 1, "a", "1")
+	c.must(o, func(_ context.Context, _ pawl.Session[Tx], d *pawl.Decision) error {
+		if d.Prior == nil || d.Prior.SupersededBy != "b" || d.Prior.Fingerprint != (pawl.Fingerprint{}) {
+			t.Errorf("prior: %+v", d.Prior)
+		}
+		d.Outcome, d.Reason = pawl.Superseded, "too late"
+		return nil
+	}, late)
+	w.wantInt(1, `select count(*) from pawl_redelivery where outcome = 5 and position_offset = 1`)
+	w.wantInt(1, `select count(*) from effect`)
+	w.consistent()
+}
+
+func correctionTogether[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	late := record(p, 3, "c", "1")
+	c.must(o, func(ctx context.Context, s pawl.Session[Tx], d *pawl.Decision) error {
+		if d == late {
+			d.Outcome, d.Reason = pawl.Superseded, "too late"
+			return nil
+		}
+		return c.settle(ctx, s, d)
+	}, record(p, 0, "a", "1"), correcting(record(p, 1, "b", "2"), "a"), correcting(record(p, 2, "d", "2"), "c"), late)
+	w.wantCorrected("a", "b", pawl.Applied)
+	w.wantCorrected("c", "d", pawl.Superseded)
+	w.wantInt(4, `select count(*) from pawl_decision`)
+	w.consistent()
+}
+
+func correctionRefused[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	c.must(o, decide[Tx](pawl.Ignored), correcting(record(p, 0, "b", "2"), "a"))
+	c.must(o, setAside[Tx](pawl.CauseValidation, "no", 1), correcting(record(p, 1, "c", "2"), "a"))
+	w.wantInt(1, `select count(*) from pawl_decision`)
+	late := record(p, 2, "a", "1")
+	c.apply(o, late)
+	w.wantOutcome(late, pawl.Applied)
+	w.wantCorrected("a", "", pawl.Applied)
+}
+
+func correctionTwice[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	c.apply(o, correcting(record(p, 0, "b", "2"), "a"))
+	c.apply(o, correcting(record(p, 1, "c", "3"), "a"), correcting(record(p, 2, "d", "3"), "a"))
+	w.wantCorrected("a", "b", pawl.Superseded)
+}
+
+func duplicateOfAnother[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	same := record(p, 0, "b", "1")
+	c.must(o, func(_ context.Context, _ pawl.Session[Tx], d *pawl.Decision) error {
+		d.Outcome, d.Reason, d.OfAnother = pawl.Duplicate, "as version 1 is", true
+		return nil
+	}, same)
+	w.wantCorrected("b", "", pawl.Duplicate)
+	other := record(p, 1, "b", "2")
+	c.apply(o, other)
+	w.wantOutcome(other, pawl.Quarantined)
+	w.consistent()
+}
+
+func evidenceTold[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, p := w.client(binding()), partition(0)
+	o := c.acquire(p, 0)
+	c.must(o, func(ctx context.Context, s pawl.Session[Tx], d *pawl.Decision) error {
+		d.VersionBefore = 41
+		if d.Record.Offset > 0 {
+			d.RowAffected, d.StateBefore, d.StateAfter = "account a-1", `{"n":1}`, `{"n":2}`
+		}
+		return c.settle(ctx, s, d)
+	}, record(p, 0, "a", "1"), record(p, 1, "b", "1"))
+	a, b := w.evidence(pawl.EvidenceQuery{Key: "a"}), w.evidence(pawl.EvidenceQuery{Key: "b"})
+	if len(a) != 1 || a[0].VersionBefore != 41 || a[0].RowAffected != "" || a[0].StateAfter != "" || len(a[0].Accepted) != 0 {
+		t.Errorf("evidence of a: %+v", a)
+	}
+	plain := func(s string) string { return strings.ReplaceAll(s, " ", "") } // a database may write JSON its own way
+	if len(b) != 1 || b[0].RowAffected != "account a-1" || plain(b[0].StateBefore) != `{"n":1}` || plain(b[0].StateAfter) != `{"n":2}` ||
+		len(b[0].Accepted) != 0 {
+		t.Errorf("evidence of b: %+v", b)
+	}
+}
