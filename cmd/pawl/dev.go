@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/cmd/pawl/dev"
 	"github.com/pawlhq/pawl/internal/fault"
 	"github.com/pawlhq/pawl/kafka"
@@ -30,7 +31,7 @@ const (
 	chunkCases = 25
 	chunkEvery = 250 * time.Millisecond
 	// sampleEvery is how often offsets are held against effects.
-	sampleEvery = 250 * time.Millisecond
+	sampleEvery = 25 * time.Millisecond
 	// mostLife is after how long a consumer is killed that did not come to its window.
 	mostLife = 4 * time.Second
 	// drainTime bounds the wait for what was sent to be settled, at the end.
@@ -247,11 +248,7 @@ func (d *devRun) killInTurn(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		hit := 4 + rng.IntN(12)
-		if window == fault.Settled || window == fault.OffsetStored {
-			hit = 1 + rng.IntN(2) // these come once a second
-		}
-		spec := fmt.Sprintf("%s:%d=kill", window, hit)
+		spec := fmt.Sprintf("%s:%d=kill", window, 4+rng.IntN(12))
 		c, err := d.start("dev-consumer", "PAWL_FAULT="+spec)
 		if err != nil {
 			naive.kill()
@@ -323,16 +320,10 @@ func (d *devRun) sample(ctx, work context.Context) {
 				continue
 			}
 			for _, l := range logs {
-				next := int64(0)
-				for _, p := range progress {
-					if p.Partition == l.Partition {
-						next = p.Next
-					}
-				}
 				if l.Committed >= 0 {
 					d.samples++
 				}
-				if l.Committed > next {
+				if l.Committed > positionOf(progress, l.Partition) {
 					d.ahead++
 				}
 			}
@@ -371,19 +362,34 @@ func (d *devRun) drain(ctx context.Context) error {
 	}
 }
 
+// drained reports whether both are at the end of the topic: Pawl by the store's positions, the other by its offsets.
 func (d *devRun) drained(ctx context.Context) (bool, error) {
-	for _, group := range append([]string{dev.NaiveGroup}, devConsumers...) {
-		logs, err := d.look(ctx, group)
+	logs, err := d.look(ctx, dev.NaiveGroup)
+	if err != nil {
+		return false, err
+	}
+	for _, name := range devConsumers {
+		progress, err := d.store.Admin().Progress(ctx, name)
 		if err != nil {
 			return false, err
 		}
 		for _, l := range logs {
-			if l.Committed < l.End && l.End > 0 {
+			if l.End > positionOf(progress, l.Partition) || l.End > max(l.Committed, 0) {
 				return false, nil
 			}
 		}
 	}
 	return true, nil
+}
+
+// positionOf is the store's position of a partition; 0 where it has none.
+func positionOf(progress []pawl.PartitionProgress, p pawl.Partition) int64 {
+	for _, at := range progress {
+		if at.Partition == p {
+			return at.Next
+		}
+	}
+	return 0
 }
 
 // check reads the topic again by plain means, and compares.

@@ -172,7 +172,7 @@ func (d *daemon) add(registry *prometheus.Registry, p *pipeline.Pipeline) error 
 	cfg := p.Config()
 	cfg.Logger, cfg.Version, cfg.Hooks = logger, versionText(), m.Hooks()
 	if d.killed {
-		cfg.MaxDeaths = -1
+		cfg.MaxDeaths, cfg.CommitInterval = -1, 50*time.Millisecond // often, so that an offset that leads is seen
 	}
 	src := d.kafka.Source(p)
 	src.Logger = logger
