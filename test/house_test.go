@@ -262,7 +262,7 @@ func (s *stage) batch(all ...fact) {
 	s.settle()
 }
 
-const factPatience = 20 * time.Second
+const factPatience = 60 * time.Second
 
 // await waits until a query gives n.
 func (s *stage) await(n int64, query string) {
