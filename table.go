@@ -11,6 +11,10 @@ type Table struct {
 	Name    string   // "accounts", or "billing.accounts"
 	Key     int      // how many of the columns, from the first on, name a row: they are unique together
 	Columns []Column // that the effect reads and writes; the table may have others, which must have defaults
+
+	// Guard says that the column behind the key changes whenever its row does, as a version: Put compares it with what was
+	// read, and Read need not lock.
+	Guard bool
 }
 
 // Column is a column of a [Table].
@@ -69,6 +73,9 @@ func (t *Table) Validate() error {
 	if t.Key < 1 || t.Key > len(t.Columns) {
 		bad("%d of %d columns are its key", t.Key, len(t.Columns))
 	}
+	if t.Guard && (t.Key >= len(t.Columns) || !t.Columns[t.Key].NotNull) {
+		bad("the column behind the key is its guard, and must be there and not null")
+	}
 	seen := map[string]bool{}
 	for _, c := range t.Columns {
 		switch {
@@ -90,12 +97,12 @@ func (t *Table) Validate() error {
 //
 // Tables were given to [Store].Open in Binding.Tables, and are known by their pointers.
 type Rows interface {
-	// Read returns the rows with these keys as they are now, locked until the transaction is over: row i is that of keys[i],
-	// nil where there is none.
+	// Read returns the rows with these keys as they are now: row i is that of keys[i], nil where there is none. Where the table
+	// has no Guard they stay so until the transaction is over.
 	Read(ctx context.Context, t *Table, keys []Row) ([]Row, error)
 
 	// Put writes rows: rows[i] takes the place of before[i], which is as Read returned it: nil where there was none. A row
-	// that is there meanwhile, or is not there any more, is ErrRaced.
+	// that is there meanwhile, is not there any more, or is not as it was, is ErrRaced.
 	Put(ctx context.Context, t *Table, rows, before []Row) error
 
 	// Insert adds rows. What violates a constraint fails as the database says, and the record is to blame.

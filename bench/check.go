@@ -20,14 +20,18 @@ create table case_projection (
 
 const projectionDigest = `
 select count(*),
-       coalesce(md5(string_agg(format(E'%%s %%s %%s %%s\n', case_id, version, applied, state), '' order by case_id collate "C")), '')
+       coalesce(md5(string_agg(format(E'%%s %%s %%s %%s\n', case_id, version, %s, state), '' order by case_id collate "C")), '')
 from %s`
 
 // checkProjection compares every row with the model.
 func checkProjection(ctx context.Context, db *pgx.Conn, table string, w want) error {
 	var rows int
 	var digest string
-	if err := db.QueryRow(ctx, fmt.Sprintf(projectionDigest, table)).Scan(&rows, &digest); err != nil {
+	times := "applied"
+	if table == caseState.name || table == caseState.copyName() { // which go from version to version, and so say it themselves
+		times = "version"
+	}
+	if err := db.QueryRow(ctx, fmt.Sprintf(projectionDigest, times, table)).Scan(&rows, &digest); err != nil {
 		return fmt.Errorf("read %s: %w", table, err)
 	}
 	if rows != w.cases || digest != w.digest {

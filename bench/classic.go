@@ -42,9 +42,10 @@ set state = excluded.state,
 where p.version < excluded.version`
 
 type classic struct {
-	pool *pgxpool.Pool
-	cl   *kgo.Client
-	w    *stopwatch
+	pool  *pgxpool.Pool
+	cl    *kgo.Client
+	w     *stopwatch
+	apply func(context.Context, pgx.Tx, *body) error // the effect
 }
 
 func openClassic(ctx context.Context, t *task, w *stopwatch, conns int) (*classic, error) {
@@ -60,7 +61,7 @@ func openClassic(ctx context.Context, t *task, w *stopwatch, conns int) (*classi
 		pool.Close()
 		return nil, err
 	}
-	return &classic{pool, cl, w}, nil
+	return &classic{pool, cl, w, classicUpsert}, nil
 }
 
 func (c *classic) close() {
@@ -75,7 +76,11 @@ func runClassic1(ctx context.Context, t *task, w *stopwatch) error {
 		return err
 	}
 	defer c.close()
-	for !w.finished() {
+	return c.serve(ctx)
+}
+
+func (c *classic) serve(ctx context.Context) error {
+	for !c.w.finished() {
 		fetches := c.cl.PollRecords(ctx, 500)
 		if err := fetches.Err(); err != nil {
 			return err
@@ -84,7 +89,7 @@ func runClassic1(ctx context.Context, t *task, w *stopwatch) error {
 			if err := c.handle(ctx, r); err != nil {
 				return err
 			}
-			w.settle(1)
+			c.w.settle(1)
 		}
 		if err := c.cl.CommitUncommittedOffsets(ctx); err != nil {
 			return err
@@ -172,9 +177,13 @@ func (c *classic) handle(ctx context.Context, r *kgo.Record) error {
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		_, err = tx.Exec(ctx, upsertCase, b.CaseID, b.State, b.Version)
-		return err
+		return c.apply(ctx, tx, &b)
 	})
+}
+
+func classicUpsert(ctx context.Context, tx pgx.Tx, b *body) error {
+	_, err := tx.Exec(ctx, upsertCase, b.CaseID, b.State, b.Version)
+	return err
 }
 
 func checkClassic(w want) []count {

@@ -25,9 +25,11 @@ type contender struct {
 	share    int // it gets 1/share of the records: rates are compared, and the slow ones need not take minutes
 	run      func(ctx context.Context, t *task, w *stopwatch) error
 	check    func(w want) []count
-	table    string // its projection
+	table    string // its projection; empty: none
 	fromLog  bool   // it reads the log
-	copyOf   bool   // it writes what a run of Pawl has written
+	copyOf   string // it writes what a run of this contender has written
+	rows     []copyable
+	kind     string // of a declared effect; empty: not one of them
 	describe string
 }
 
@@ -40,10 +42,31 @@ var contenders = []contender{
 		describe: "pawl.Handle, two statements per record"},
 	{name: "pawl-batch", share: 1, run: runPawlBatch, check: checkPawl, table: "case_projection", fromLog: true,
 		describe: "pawl.HandleBatch, one statement per batch"},
-	{name: "copy", share: 1, run: runCopy1, check: checkCopy, table: "copy_projection", copyOf: true,
-		describe: "COPY of Pawl's rows, one connection"},
-	{name: "copy-2", share: 1, run: runCopy2, check: checkCopy, table: "copy_projection", copyOf: true,
-		describe: "COPY of Pawl's rows, two connections"},
+	{name: "copy", share: 1, run: copyOf(1, decisions, projection), check: checkCopy, table: "copy_projection", copyOf: "pawl-batch",
+		rows: []copyable{decisions, projection}, describe: "COPY of Pawl's rows, one connection"},
+	{name: "copy-2", share: 1, run: copyOf(2, decisions, projection), check: checkCopy, table: "copy_projection", copyOf: "pawl-batch",
+		rows: []copyable{decisions, projection}, describe: "COPY of Pawl's rows, two connections"},
+
+	{name: "classic-projection", kind: "projection", share: 20, run: classicEffect(classicProjection), check: checkClassic, table: "case_state", fromLog: true,
+		describe: "transaction per record: marker, select for update, write"},
+	{name: "pawl-projection", kind: "projection", share: 1, run: runPawlProjection, check: checkPawl, table: "case_state", fromLog: true,
+		describe: "effect.Projection"},
+	{name: "copy-projection", kind: "projection", share: 1, run: copyOf(1, decisions, caseState), check: checkCopy, table: "copy_state", copyOf: "pawl-projection",
+		rows: []copyable{decisions, caseState}, describe: "COPY of its rows"},
+	{name: "classic-workflow", kind: "workflow", share: 20, run: classicEffect(classicWorkflow), check: checkClassic, table: "case_state", fromLog: true,
+		describe: "the same, with transitions"},
+	{name: "pawl-workflow", kind: "workflow", share: 1, run: runPawlWorkflow, check: checkPawl, table: "case_state", fromLog: true,
+		describe: "effect.Workflow"},
+	{name: "copy-workflow", kind: "workflow", share: 1, run: copyOf(1, decisions, caseState), check: checkCopy, table: "copy_state", copyOf: "pawl-workflow",
+		rows: []copyable{decisions, caseState}, describe: "COPY of its rows"},
+	{name: "pawl-storm", kind: "storm", share: 1, run: runPawlStorm, describe: "effect.Projection that holds what comes early; for -storm"},
+	{name: "classic-ledger", kind: "ledger", share: 20, run: classicEffect(classicLedger), fromLog: true,
+		check: both(checkClassic, checkLedger("ledger_entry", "ledger_balance")), describe: "transaction per record: marker, entry, balance"},
+	{name: "pawl-ledger", kind: "ledger", share: 1, run: runPawlLedger, fromLog: true,
+		check: both(checkPawl, checkLedger("ledger_entry", "ledger_balance")), describe: "effect.Ledger with balances"},
+	{name: "copy-ledger", kind: "ledger", share: 1, run: copyOf(1, decisions, ledgerEntry, ledgerBalance), copyOf: "pawl-ledger",
+		check: both(checkCopy, checkLedger("copy_ledger_entry", "copy_ledger_balance")), rows: []copyable{decisions, ledgerEntry, ledgerBalance},
+		describe: "COPY of its rows"},
 }
 
 func find(name string) (*contender, bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
@@ -13,43 +14,54 @@ import (
 // nothing decoded, nothing looked up, no row written twice. The rows are real ones: those of a run of Pawl, kept in the
 // schema "reference".
 
-const keepReference = `
-drop schema if exists reference cascade;
-create schema reference;
-create table reference.decision as table pawl_decision;
-create table reference.projection as table case_projection;`
+const createCopy = `create table copy_decision (like pawl_decision including all); create table copy_projection (like case_projection including all)`
 
-const createCopy = `
-create table copy_decision (like pawl_decision including all);
-create table copy_projection (like case_projection including all)`
+// copyable is a table whose rows a run of Pawl has left.
+type copyable struct{ name, order, split string }
+
+var (
+	decisions  = copyable{"pawl_decision", "ctid", "progress_id"}
+	projection = copyable{"case_projection", "case_id", "abs(hashtext(case_id))"}
+	caseState  = copyable{"case_state", "case_id", "abs(hashtext(case_id))"}
+)
+
+// copyName is where the rows of a table are copied to.
+func (c copyable) copyName() string {
+	return "copy_" + strings.TrimPrefix(strings.TrimPrefix(c.name, "pawl_"), "case_")
+}
+
+// keep is the statement that keeps the rows for COPY.
+func (c copyable) keep() string {
+	return fmt.Sprintf(`create table reference.%s as table %[1]s`, c.name)
+}
 
 // part is what one connection copies: a share of the partitions, as a worker of a consumer would have.
 type part struct {
 	db   *pgx.Conn
-	data [2]bytes.Buffer
+	of   []copyable
+	data []bytes.Buffer
 }
 
-var copied = [2]struct{ from, to string }{
-	{`copy (select * from reference.decision where progress_id %% %d = %d order by ctid) to stdout (format binary)`, `copy copy_decision from stdin (format binary)`},
-	{`copy (select * from reference.projection where abs(hashtext(case_id)) %% %d = %d order by case_id) to stdout (format binary)`, `copy copy_projection from stdin (format binary)`},
+// copyOf copies the rows of tables, each connection a share of them.
+func copyOf(conns int, tables ...copyable) func(context.Context, *task, *stopwatch) error {
+	return func(ctx context.Context, t *task, w *stopwatch) error { return runCopy(ctx, t, w, conns, tables) }
 }
-
-func runCopy1(ctx context.Context, t *task, w *stopwatch) error { return runCopy(ctx, t, w, 1) }
-func runCopy2(ctx context.Context, t *task, w *stopwatch) error { return runCopy(ctx, t, w, 2) }
 
 // runCopy loads the rows into memory, as bytes that need no more work, and then copies them in one transaction a
 // connection.
-func runCopy(ctx context.Context, t *task, w *stopwatch, conns int) error {
+func runCopy(ctx context.Context, t *task, w *stopwatch, conns int, tables []copyable) error {
 	parts := make([]part, conns)
 	for i := range parts {
 		p := &parts[i]
+		p.of, p.data = tables, make([]bytes.Buffer, len(tables))
 		var err error
 		if p.db, err = pgx.Connect(ctx, t.Postgres); err != nil {
 			return err
 		}
 		defer p.db.Close(context.WithoutCancel(ctx))
-		for j, c := range copied {
-			if _, err := p.db.PgConn().CopyTo(ctx, &p.data[j], fmt.Sprintf(c.from, conns, i)); err != nil {
+		for j, c := range tables {
+			from := fmt.Sprintf(`copy (select * from reference.%s where %s %% %d = %d order by %s) to stdout (format binary)`, c.name, c.split, conns, i, c.order)
+			if _, err := p.db.PgConn().CopyTo(ctx, &p.data[j], from); err != nil {
 				return fmt.Errorf("load rows to copy: %w", err)
 			}
 		}
@@ -68,8 +80,9 @@ func runCopy(ctx context.Context, t *task, w *stopwatch, conns int) error {
 
 func (p *part) copy(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, p.db, func(pgx.Tx) error {
-		for j, c := range copied {
-			if _, err := p.db.PgConn().CopyFrom(ctx, bytes.NewReader(p.data[j].Bytes()), c.to); err != nil {
+		for j, c := range p.of {
+			to := fmt.Sprintf(`copy %s from stdin (format binary)`, c.copyName())
+			if _, err := p.db.PgConn().CopyFrom(ctx, bytes.NewReader(p.data[j].Bytes()), to); err != nil {
 				return err
 			}
 		}

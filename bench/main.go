@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -55,6 +56,8 @@ func run(ctx context.Context, args []string) error {
 		return b.ordered(ctx)
 	case o.byStream:
 		return b.evidence(ctx)
+	case o.storm:
+		return b.storms(ctx)
 	case o.history > 0:
 		return b.existing(ctx, o.history)
 	}
@@ -67,7 +70,8 @@ type options struct {
 	ids, profile       string
 	only               []*contender
 	memory, order      bool
-	byStream           bool
+	byStream, effects  bool
+	storm              bool
 	history            int
 }
 
@@ -86,6 +90,8 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.memory, "memory", false, "instead: the peak memory of pawl-batch that works off a backlog")
 	f.BoolVar(&o.order, "order", false, "instead: slow handlers in the order of streams, against what their number and the workers allow")
 	f.BoolVar(&o.byStream, "evidence", false, "instead: what it costs to find decisions by their stream")
+	f.BoolVar(&o.effects, "effects", false, "instead: declared effects, each next to the classic consumer that does the same and to COPY of its rows")
+	f.BoolVar(&o.storm, "storm", false, "instead: what disorder costs a projection, streams in reverse by blocks of ten")
 	f.IntVar(&o.history, "existing", 0, "instead: pawl-batch on tables that hold this many decisions already, such as 10,000,000 of them")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -111,12 +117,13 @@ func parse(args []string) (*options, error) {
 		return nil, errors.New("want -n of at least 1000, -rounds of at least 1, -workers not negative, -ids v7 or v4")
 	}
 	for i := range contenders {
-		if only == "" {
+		if c := &contenders[i]; only == "" && o.effects == (c.kind != "") && c.check != nil {
 			o.only = append(o.only, &contenders[i])
 		}
 	}
 	for name := range strings.SplitSeq(only, ",") {
 		c, ok := find(strings.TrimSpace(name))
+		ok = ok && c.check != nil
 		if !ok && only != "" {
 			return nil, fmt.Errorf("-only: there is no contender %q", name)
 		}
@@ -134,6 +141,7 @@ type bench struct {
 	broker *broker
 	events []event
 	runs   int
+	kept   string       // whose rows are kept for COPY
 	before func() error // called before each contender, on its empty tables; nil: nothing
 }
 
@@ -201,25 +209,23 @@ func (b *bench) topics() []string {
 			all = append(all, topicOf(b.n/c.share))
 		}
 	}
-	return all
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // compare runs the contenders round by round. Each round starts with another one, so that none always runs behind the
 // same neighbour.
 func (b *bench) compare(ctx context.Context) error {
-	for _, c := range b.only {
-		if c.copyOf {
-			if err := b.reference(ctx); err != nil {
-				return err
-			}
-			break
-		}
-	}
 	fmt.Println()
 	all := results{}
 	for round := range b.rounds {
 		for i := range b.only {
 			c := b.only[(i+round)%len(b.only)]
+			if c.copyOf != "" && b.kept != c.copyOf {
+				if err := b.reference(ctx, c); err != nil {
+					return err
+				}
+			}
 			f, err := b.once(ctx, c, b.n/c.share, round == b.rounds-1)
 			if err != nil {
 				return err
@@ -234,13 +240,18 @@ func (b *bench) compare(ctx context.Context) error {
 	return nil
 }
 
-// reference keeps the rows of a run of Pawl for COPY. It is not measured, and warms up the machine.
-func (b *bench) reference(ctx context.Context) error {
-	c, _ := find("pawl-batch")
-	if _, err := b.once(ctx, c, b.n, false); err != nil {
+// reference keeps the rows of a run of Pawl for COPY. It is not measured.
+func (b *bench) reference(ctx context.Context, c *contender) error {
+	of, _ := find(c.copyOf)
+	if _, err := b.once(ctx, of, b.n, false); err != nil {
 		return err
 	}
-	return b.server.script(ctx, keepReference)
+	script := []string{`drop schema if exists reference cascade`, `create schema reference`}
+	for _, t := range c.rows {
+		script = append(script, t.keep())
+	}
+	b.kept = c.copyOf
+	return b.server.script(ctx, strings.Join(script, ";"))
 }
 
 // once runs a contender on empty tables and checks what it did.
@@ -269,8 +280,10 @@ func (b *bench) once(ctx context.Context, c *contender, records int, last bool) 
 	if err := checkCounts(ctx, b.server.db, c.check(w)); err != nil {
 		return f, fmt.Errorf("%s: %w", c.name, err)
 	}
-	if err := checkProjection(ctx, b.server.db, c.table, w); err != nil {
-		return f, fmt.Errorf("%s: %w", c.name, err)
+	if c.table != "" {
+		if err := checkProjection(ctx, b.server.db, c.table, w); err != nil {
+			return f, fmt.Errorf("%s: %w", c.name, err)
+		}
 	}
 	if c.fromLog {
 		if err := b.broker.checkOffsets(ctx, t.Group, t.Topic, records); err != nil {

@@ -38,7 +38,13 @@ func runPawl(ctx context.Context, t *task, w *stopwatch, register func(*pawl.Run
 	r := pawl.NewRunner(postgres.New(pool), source, pawl.Config{
 		Consumer: consumer, Workers: t.Workers, Version: "bench", Logger: log,
 		Hooks: pawl.Hooks{Settled: func(s pawl.Settled) {
-			w.settle(len(s.Decisions))
+			n := 0
+			for _, d := range s.Decisions {
+				if d.Kept == nil {
+					n++
+				}
+			}
+			w.settle(n)
 			if w.finished() {
 				cancel()
 			}

@@ -28,10 +28,16 @@ var bars = []struct {
 	times float64
 }{{"pawl-batch", 12}, {"pawl-record", 3}}
 
+// The bars of declared effects: how many times the classic form with one worker, and which share of COPY.
+const (
+	effectTimes = 16
+	effectShare = 0.35
+)
+
 // print writes the table and the bars.
 func (r results) print(out io.Writer) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "contender\trecords\trecords/s\t(min–max)\t× classic-1\t% of copy\tGo µs\tPG µs\tbroker µs\tfetched\tWAL B\tother CPU\t")
+	fmt.Fprintln(t, "contender\trecords\trecords/s\t(min–max)\t× classic\t% of copy\tGo µs\tPG µs\tbroker µs\tfetched\tWAL B\tother CPU\t")
 	for _, c := range contenders {
 		fs := r[c.name]
 		if len(fs) == 0 {
@@ -43,7 +49,7 @@ func (r results) print(out io.Writer) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t(%s–%s)\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.name, thousands(float64(fs[0].Records)),
 			thousands(median(rates)), thousands(slices.Min(rates)), thousands(slices.Max(rates)),
-			decimals(r.times(c.name, "classic-1"), 1), percent(r.times(c.name, "copy")),
+			decimals(r.times(c.name, c.classic()), 1), percent(r.times(c.name, c.copied())),
 			per(func(f figures) float64 { return f.Go }), per(func(f figures) float64 { return f.Postgres }),
 			per(func(f figures) float64 { return f.Broker }),
 			decimals(median(each(fs, figures.fetched)), 2),
@@ -62,6 +68,14 @@ func (r results) print(out io.Writer) {
 			fmt.Fprint(out, " (IN DOUBT, see below)")
 		}
 		fmt.Fprintf(out, "; CPU per record: %s× less\n", decimals(r.cheaper(b.name, "classic-1"), 1))
+	}
+	for _, c := range contenders {
+		times, share := r.times(c.name, c.classic()), r.times(c.name, c.copied())
+		if c.kind == "" || c.name != "pawl-"+c.kind || times < 0 || share < 0 {
+			continue
+		}
+		fmt.Fprintf(out, "bar %s ≥ %d× classic and ≥ %s of COPY: %.1f×, %s; %s, %s\n", c.name, effectTimes, percent(effectShare), times,
+			reached(times >= effectTimes), percent(share), reached(share >= effectShare))
 	}
 	for _, c := range contenders {
 		for _, d := range r.doubts(c.name) {
@@ -164,4 +178,19 @@ func thousands(v float64) string {
 		b.WriteRune(c)
 	}
 	return b.String()
+}
+
+// classic and copied are whom a contender is compared with.
+func (c *contender) classic() string {
+	if c.kind != "" {
+		return "classic-" + c.kind
+	}
+	return "classic-1"
+}
+
+func (c *contender) copied() string {
+	if c.kind != "" {
+		return "copy-" + c.kind
+	}
+	return "copy"
 }

@@ -74,7 +74,7 @@ func (s *server) reset(ctx context.Context) error {
 	if err := migratePawl(ctx, pool); err != nil {
 		return err
 	}
-	if err := s.script(ctx, strings.Join([]string{createProjection, createMarker, createCopy}, ";")); err != nil {
+	if err := s.script(ctx, strings.Join([]string{createProjection, createMarker, createCopy, createEffects}, ";")); err != nil {
 		return err
 	}
 	return s.script(ctx, `checkpoint`)

@@ -156,7 +156,7 @@ func (l *Ledger[T]) Fold(ctx context.Context, rows pawl.Rows, b *pawl.Batch[T]) 
 			v = l.settle(balances, &en)
 		}
 		if v.Outcome == pawl.Applied {
-			v.RowAffected = l.accounts(&en)
+			v.RowAffected = l.accounts(&en, b.At(en.record).Stream)
 		}
 		if b.Decide(en.record, v); v.Outcome != pawl.Applied {
 			continue
@@ -288,8 +288,11 @@ func (l *Ledger[T]) settle(balances *totals, en *entry) pawl.Verdict {
 }
 
 // accounts names the accounts of an event, for people.
-func (l *Ledger[T]) accounts(en *entry) string {
+func (l *Ledger[T]) accounts(en *entry, stream string) string {
 	at := l.entries.Key
+	if len(en.rows) == 1 && en.rows[0][at] == stream {
+		return ""
+	}
 	if len(en.rows) == 1 {
 		return l.Account + "=" + en.rows[0][at].(string)
 	}

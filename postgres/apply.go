@@ -21,7 +21,7 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 		return s.own("intern names", err)
 	}
 	guard := fmt.Sprintf("%d.%d.%d", o.Row, o.Epoch, s.guards.Add(1)) // of this transaction alone
-	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard), s.tables)
+	t, err := s.link.begin(ctx, strings.ReplaceAll(s.begin, "{{guard}}", guard), s.tables, s.isContended())
 	if err != nil {
 		return s.own("begin", err)
 	}
@@ -37,6 +37,9 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 	}
 
 	if err := w.Run(ctx, t); err != nil {
+		if errors.Is(err, pawl.ErrRaced) || code(err) == "40P01" {
+			s.contended.Store(contendedFor)
+		}
 		return err
 	}
 	if err := t.intact(ctx, s.query["guard"], guard); err != nil {
@@ -64,6 +67,11 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 		return err
 	})
 }
+
+// contendedFor is how many transactions lock the rows that they read after one has found a row changed under it.
+const contendedFor = 1000
+
+func (s *bound[Tx]) isContended() bool { return s.contended.Load() > 0 && s.contended.Add(-1) >= 0 }
 
 // advance sends the last statements: behind them comes commit. It returns the seq that the commit has.
 func (s *bound[Tx]) advance(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *pawl.Work[Tx], before []stmt, guard string) (seq int64, err error) {

@@ -24,7 +24,7 @@ type link[Tx any] interface {
 	// exec runs statements one after the other, each by itself.
 	exec(ctx context.Context, stmts ...stmt) error
 	// begin opens a transaction with the given text, in which declared effects may use tables.
-	begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[Tx], error)
+	begin(ctx context.Context, text string, tables map[*pawl.Table]*table, locks bool) (txn[Tx], error)
 	// atomically runs f in a transaction of its own, read committed.
 	atomically(ctx context.Context, f func(run func(...stmt) error) error) error
 	// script runs statements in one transaction, and then a text of several that depends on them; "" is none.

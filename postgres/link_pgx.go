@@ -53,7 +53,7 @@ func readPgx(rows pgx.Rows, st stmt) error {
 	return rows.Err()
 }
 
-func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[pgx.Tx], error) {
+func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table, locks bool) (txn[pgx.Tx], error) {
 	conn, err := l.pool.Acquire(ctx)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (l *pgxLink) begin(ctx context.Context, text string, tables map[*pawl.Table
 	}
 	t := &pgxTxn{conn: conn, tx: tx, flat: l.flat}
 	t.handler.Tx = tx
-	t.rows = rows{tables: tables, run: t}
+	t.rows = rows{tables: tables, locks: locks, run: t}
 	return t, nil
 }
 

@@ -55,14 +55,14 @@ func runSQL(ctx context.Context, db sqlQueryer, st stmt) error {
 
 // begin pins a connection and speaks the transaction's words itself: sql.Tx would offer no way to send the settings along
 // with begin.
-func (l *sqlLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table) (txn[pawl.SQLTx], error) {
+func (l *sqlLink) begin(ctx context.Context, text string, tables map[*pawl.Table]*table, locks bool) (txn[pawl.SQLTx], error) {
 	conn, err := l.db.Conn(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &sqlTxn{conn: conn}
 	t.handler.conn = conn
-	t.rows = rows{tables: tables, run: t}
+	t.rows = rows{tables: tables, locks: locks, run: t}
 	if _, err := conn.ExecContext(ctx, text); err != nil {
 		t.close(ctx)
 		return nil, err

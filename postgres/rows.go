@@ -20,6 +20,7 @@ import (
 // as those of a handler's statements are the handler's.
 type rows struct {
 	tables  map[*pawl.Table]*table
+	locks   bool // also rows with a guard: others have been in the way of late
 	planned bool // rows_plans was sent, and not undone
 	run     interface {
 		// enter counts a call, or refuses it where the transaction is over.
@@ -44,7 +45,11 @@ func (r *rows) Read(ctx context.Context, of *pawl.Table, keys []pawl.Row) ([]paw
 	width := len(t.columns)
 	dest := make([]any, 1+width)
 	dest[0] = &i
-	err = r.exec(ctx, stmt{sql: t.read, args: args, row: func(scan func(...any) error) error {
+	text := t.look
+	if r.locks {
+		text = t.read
+	}
+	err = r.exec(ctx, stmt{sql: text, args: args, row: func(scan func(...any) error) error {
 		if len(slab) < width {
 			slab = make([]any, width*min(64, len(keys)))
 		}
@@ -94,6 +99,13 @@ func (r *rows) Put(ctx context.Context, of *pawl.Table, rows, before []pawl.Row)
 		args, err := t.arrays(rows, known, len(t.columns))
 		if err != nil {
 			return err
+		}
+		if t.guard {
+			guard, err := t.array(before, known, t.key)
+			if err != nil {
+				return err
+			}
+			args = append(args, guard)
 		}
 		stmts = append(stmts, stmt{sql: t.replace, args: args, wrote: &replaced})
 	}
@@ -263,31 +275,32 @@ func (t *table) arrays(rows []pawl.Row, order []int, n int) ([]any, error) {
 	args := make([]any, n)
 	for at := range args {
 		var err error
-		switch c := &t.columns[at]; c.Kind {
-		case pawl.KindInt:
-			args[at], err = collect[int64](t, rows, order, at, nil)
-		case pawl.KindBool:
-			args[at], err = collect[bool](t, rows, order, at, nil)
-		case pawl.KindTime:
-			args[at], err = collect(t, rows, order, at, keepableTime)
-		case pawl.KindBytes:
-			args[at], err = t.collectBytes(rows, order, at)
-		case pawl.KindDecimal:
-			args[at], err = collect(t, rows, order, at, c.number)
-		case pawl.KindJSON:
-			if c.isText() {
-				args[at], err = collect(t, rows, order, at, validJSON)
-				break
-			}
-			args[at], err = collect[string](t, rows, order, at, nil)
-		default:
-			args[at], err = collect[string](t, rows, order, at, nil)
-		}
-		if err != nil {
+		if args[at], err = t.array(rows, order, at); err != nil {
 			return nil, err
 		}
 	}
 	return args, nil
+}
+
+// array is the argument for one column.
+func (t *table) array(rows []pawl.Row, order []int, at int) (any, error) {
+	switch c := &t.columns[at]; c.Kind {
+	case pawl.KindInt:
+		return collect[int64](t, rows, order, at, nil)
+	case pawl.KindBool:
+		return collect[bool](t, rows, order, at, nil)
+	case pawl.KindTime:
+		return collect(t, rows, order, at, keepableTime)
+	case pawl.KindBytes:
+		return t.collectBytes(rows, order, at)
+	case pawl.KindDecimal:
+		return collect(t, rows, order, at, c.number)
+	case pawl.KindJSON:
+		if c.isText() {
+			return collect(t, rows, order, at, validJSON)
+		}
+	}
+	return collect[string](t, rows, order, at, nil)
 }
 
 // collect makes the array of a column. check, where there is one, may spell a value anew.

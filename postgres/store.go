@@ -41,6 +41,8 @@ type bound[Tx any] struct {
 	guards   atomic.Int64
 	blocked  atomic.Bool // what to ask first about streams: see look
 	gaps     atomic.Bool
+
+	contended atomic.Int32 // transactions that still lock what they read
 }
 
 // New returns a store for handlers on pgx. The pool stays the caller's.

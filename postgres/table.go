@@ -21,8 +21,9 @@ type table struct {
 	columns []tableColumn
 	// ordered says that the database puts keys in order, not this program: they may be spelled in several ways.
 	ordered bool
+	guard   bool // the column behind the key is compared when a row is replaced
 
-	read, insert, put, replace, add, lock, delete, distinct string
+	read, look, insert, put, replace, add, lock, delete, distinct string
 }
 
 // tableColumn is one of its columns.
@@ -43,7 +44,7 @@ type catalogColumn struct {
 	typeSchema, base       string
 	typtype                string
 	typmod                 int32
-	deterministic          bool
+	collation              string // where several texts are one to it
 	notNull                bool
 	hasDefault             bool
 	generated              bool
@@ -101,7 +102,7 @@ func (s *Store[Tx]) readCatalog(ctx context.Context, tables []*pawl.Table) ([]ca
 			var i int64
 			var c catalogColumn
 			err := scan(&i, &c.schema, &c.table, &c.relkind, &c.usage, &c.name, &c.typeSchema, &c.base, &c.typtype, &c.typmod,
-				&c.deterministic, &c.notNull, &c.hasDefault, &c.generated, &c.sel, &c.ins, &c.upd)
+				&c.collation, &c.notNull, &c.hasDefault, &c.generated, &c.sel, &c.ins, &c.upd)
 			if err == nil {
 				found[i-1].columns = append(found[i-1].columns, c)
 			}
@@ -144,7 +145,7 @@ func newTable(t *pawl.Table, found *catalogTable) (*table, []error) {
 	case !in.usage:
 		bad("the role has no right to use schema %q", in.schema)
 	}
-	made := &table{name: pgx.Identifier{in.schema, in.table}.Sanitize(), key: t.Key}
+	made := &table{name: pgx.Identifier{in.schema, in.table}.Sanitize(), key: t.Key, guard: t.Guard}
 	for i, c := range t.Columns {
 		at := slices.IndexFunc(found.columns, func(have catalogColumn) bool { return have.name == c.Name })
 		if at < 0 {
@@ -171,9 +172,11 @@ func newTable(t *pawl.Table, found *catalogTable) (*table, []error) {
 		if slices.Sort(missing); len(missing) > 0 {
 			bad("the role has no right to %s column %q", strings.Join(missing, " and "), c.Name)
 		}
-		made.columns = append(made.columns, tableColumn{
-			Column: c, base: have.base, cast: pgx.Identifier{have.typeSchema, have.base}.Sanitize(), scale: have.scale(),
-		})
+		cast := pgx.Identifier{have.typeSchema, have.base}.Sanitize()
+		if have.collation != "" {
+			cast += " collate " + have.collation
+		}
+		made.columns = append(made.columns, tableColumn{Column: c, base: have.base, cast: cast, scale: have.scale()})
 		made.ordered = made.ordered || isKey && have.spellings()
 	}
 	for _, have := range found.columns {
@@ -249,7 +252,7 @@ func (c *catalogColumn) scale() int {
 
 // spellings reports that several texts are one value of this column.
 func (c *catalogColumn) spellings() bool {
-	return c.base == "uuid" || c.base == "citext" || c.base == "bpchar" || !c.deterministic
+	return c.base == "uuid" || c.base == "citext" || c.base == "bpchar" || c.collation != ""
 }
 
 // compile writes the statements. Parameters are one array a column, in the order of the columns.
@@ -277,6 +280,11 @@ func (t *table) compile() {
 	for i := range match {
 		match[i] = fmt.Sprintf("t.%s = %s", column(i), value(i))
 	}
+	guard, guardType, guardArray := "", "", ""
+	if t.guard {
+		c := &t.columns[t.key]
+		guard, guardType, guardArray = quote(c.Name), c.cast, fmt.Sprintf("$%d::%s[]", len(at)+1, c.transfer())
+	}
 	sum := "do nothing"
 	if len(rest) > 0 {
 		sum = "do update set " + list(rest, func(i int) string { return column(i) + " = " + t.columns[i].sum() })
@@ -296,6 +304,9 @@ func (t *table) compile() {
 		"{{match}}", strings.Join(match, " and "),
 		"{{set}}", list(set, func(i int) string { return column(i) + " = " + value(i) }),
 		"{{sum}}", sum,
+		"{{guard}}", guard,
+		"{{guard_type}}", guardType,
+		"{{guard_array}}", guardArray,
 		"{{read}}", list(at, func(i int) string { return fmt.Sprintf("t.%s::%s as c%d", column(i), t.columns[i].answer(), i) }),
 	)
 	for name, text := range map[string]*string{
@@ -303,6 +314,10 @@ func (t *table) compile() {
 		"rows_lock": &t.lock, "rows_delete": &t.delete, "rows_distinct": &t.distinct,
 	} {
 		*text = fill.Replace(control[name])
+	}
+	t.look = t.read
+	if t.guard {
+		t.look, t.replace = fill.Replace(control["rows_look"]), fill.Replace(control["rows_replace_guarded"])
 	}
 }
 

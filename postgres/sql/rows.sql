@@ -2,7 +2,8 @@
 -- table.go). Names are quoted and qualified when they get here, arrays come in key order.
 
 -- name: table_columns
--- Named by schema, or where that is empty, as the search path has it. Of a domain, the type below it counts.
+-- Named by schema, or where that is empty, as the search path has it. Of a domain, the type below it counts. A collation is
+-- given where several texts are one to it.
 select q.i,
        n.nspname::text,
        c.relname::text,
@@ -13,7 +14,7 @@ select q.i,
        base.typname::text,
        base.typtype::text,
        base.typmod,
-       coalesce(o.collisdeterministic, true),
+       case when not o.collisdeterministic then pg_catalog.quote_ident(os.nspname) || '.' || pg_catalog.quote_ident(o.collname) else '' end,
        a.attnotnull,
        a.atthasdef or a.attidentity <> '' or d.typdefault is not null,
        a.attgenerated <> '' or a.attidentity = 'a',
@@ -26,6 +27,7 @@ join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
 join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
 join pg_catalog.pg_type as d on d.oid = a.atttypid
 left join pg_catalog.pg_collation as o on o.oid = a.attcollation
+left join pg_catalog.pg_namespace as os on os.oid = o.collnamespace
 cross join lateral (
     with recursive below (oid, typmod) as (
         select a.atttypid, a.atttypmod
@@ -74,6 +76,17 @@ cross join lateral (
     for update
 ) as t
 
+-- name: rows_look
+-- Without locks, where a guard is compared when rows are written.
+select k.i, t.*
+from {{keys}}
+cross join lateral (
+    select {{read}}
+    from {{table}} as t
+    where {{match}}
+    limit 1
+) as t
+
 -- name: rows_insert
 insert into {{table}} ({{columns}})
 select {{values}}
@@ -92,6 +105,15 @@ update {{table}} as t
 set {{set}}
 from unnest({{arrays}}) as k ({{names}})
 where {{match}}
+
+-- name: rows_replace_guarded
+-- Only what is as it was read. In the order of the arrays, by the plan that is made for them: should another be made, and two
+-- transactions deadlock, they lock what they read from then on (contendedFor).
+update {{table}} as t
+set {{set}}
+from unnest({{arrays}}, {{guard_array}}) as k ({{names}}, guard)
+where {{match}}
+  and t.{{guard}} = k.guard::{{guard_type}}
 
 -- name: rows_add
 insert into {{table}} as t ({{columns}})
