@@ -127,7 +127,7 @@ func (w *watch) onSettled(s pawl.Settled) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range s.Decisions {
-		w.settled[place{s.Partition.Index, d.Record.Offset}] = *d
+		w.settled[place{d.Record.Partition.Index, d.Record.Offset}] = *d // which may have waited in another partition
 	}
 	w.passed(s.Partition, s.Next)
 }

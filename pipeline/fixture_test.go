@@ -92,3 +92,23 @@ func TestAPipelineThatStopsAtPoisonFailsItsCase(t *testing.T) {
 		t.Errorf("%v, %v", results, err)
 	}
 }
+
+// A number is not taken for text: the column would hold one spelling of it.
+func TestAColumnOfAPlainPathHoldsText(t *testing.T) {
+	p := body(events, once, "audit: {table: log, columns: {k: key, x: $.x}}")
+	results, err := testFixture(t, p, `version: 1
+cases:
+  - name: c
+    records:
+      - json: {id: e1, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", x: 5}
+        outcome: quarantined
+        cause: validation
+        reason: "$.x is a number: say what the column holds, as in int($.x)"
+      - json: {id: e2, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", x: "5"}
+      - json: {id: e3, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", x: null}
+    rows: {log: [{k: e2, x: "5"}, {k: e3, x: null}]}
+`)
+	if err != nil || len(results) != 1 || len(results[0].Failures) > 0 {
+		t.Errorf("%v, %v", results, err)
+	}
+}

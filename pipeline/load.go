@@ -63,7 +63,7 @@ func Load(paths []string, env Env) (*Set, error) {
 	}
 	l.lint()
 	for _, f := range l.files {
-		set.Findings = append(set.Findings, f.b.findings...)
+		set.Findings = append(set.Findings, f.b.masked()...)
 		set.Settings = append(set.Settings, f.b.values...)
 	}
 	set.Findings = sorted(set.Findings)

@@ -59,7 +59,7 @@ func Test(ctx context.Context, set *Set, env Env, dir string) ([]Result, error) 
 				}
 			}
 		}
-		findings = append(findings, b.findings...)
+		findings = append(findings, b.masked()...)
 	}
 	return results, refused(sorted(findings))
 }

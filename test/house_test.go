@@ -176,6 +176,7 @@ type stage struct {
 
 	mu       sync.Mutex
 	failures []pawl.Failure
+	settled  int // batches
 	early    int // records that were held because they came early
 	raised   []string
 }
@@ -199,7 +200,7 @@ func (h *house) stage(partitions int, cfg pawl.Config, effects ...declared) *sta
 		Settled: func(b pawl.Settled) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-
+			s.settled++
 			for _, d := range b.Decisions {
 				if d.Outcome == pawl.Held && d.Expected > 0 && d.Kept == nil {
 					s.early++
@@ -262,7 +263,7 @@ func (s *stage) batch(all ...fact) {
 	s.settle()
 }
 
-const factPatience = 20 * time.Second
+const factPatience = 60 * time.Second
 
 // await waits until a query gives n.
 func (s *stage) await(n int64, query string) {
@@ -304,6 +305,13 @@ func (s *stage) failed() []pawl.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.failures)
+}
+
+// batches is how many were settled.
+func (s *stage) batches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled
 }
 
 // waited is how many records came early and were held.
