@@ -10,6 +10,9 @@ import (
 // Admin is what people and tools see of a store and do to it, beside the runners that work on it. Nothing here is on the
 // path of a record.
 type Admin interface {
+	// Consumers lists the consumers that the store knows, by name.
+	Consumers(ctx context.Context) ([]BoundConsumer, error)
+
 	// Progress lists the partitions that a consumer has read, by topic and index.
 	Progress(ctx context.Context, consumer string) ([]PartitionProgress, error)
 
@@ -63,6 +66,9 @@ type Admin interface {
 
 	// Evidence lists what was decided and why, oldest first.
 	Evidence(ctx context.Context, consumer string, q EvidenceQuery) ([]Evidence, error)
+
+	// Audit lists what operators did, oldest first.
+	Audit(ctx context.Context, consumer string, q AuditQuery) ([]AuditEntry, error)
 }
 
 // MostListed is how many a list has at most, where it is not asked for another number.

@@ -217,14 +217,14 @@ func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*st
 			decided[st.KeyID] = st
 		}
 		if st.Supersedes() {
-			corrected = note(corrected, st)
+			corrected = noteCorrection(corrected, st)
 		}
 	}
 	return nil
 }
 
-// note keeps who corrects a key.
-func note[Tx any](corrected map[KeyID]*step[Tx], by *step[Tx]) map[KeyID]*step[Tx] {
+// noteCorrection keeps who corrects a key.
+func noteCorrection[Tx any](corrected map[KeyID]*step[Tx], by *step[Tx]) map[KeyID]*step[Tx] {
 	if corrected == nil {
 		corrected = map[KeyID]*step[Tx]{}
 	}
@@ -291,7 +291,7 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 			fresh = append(fresh, st)
 		}
 		if firsts[st.KeyID] == st && st.Identity.Supersedes != "" || st.Supersedes() {
-			corrected = note(corrected, st)
+			corrected = noteCorrection(corrected, st)
 		}
 	}
 	if len(fresh) > 0 {

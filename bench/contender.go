@@ -42,6 +42,8 @@ var contenders = []contender{
 		describe: "pawl.Handle, two statements per record"},
 	{name: "pawl-batch", share: 1, run: runPawlBatch, check: checkPawl, table: "case_projection", fromLog: true,
 		describe: "pawl.HandleBatch, one statement per batch"},
+	{name: "pawl-guarded", share: 1, run: runPawlGuarded, check: checkPawl, table: "case_projection", fromLog: true,
+		describe: "the same with QuarantineStream and metrics"},
 	{name: "copy", share: 1, run: copyOf(1, decisions, projection), check: checkCopy, table: "copy_projection", copyOf: "pawl-batch",
 		rows: []copyable{decisions, projection}, describe: "COPY of Pawl's rows, one connection"},
 	{name: "copy-2", share: 1, run: copyOf(2, decisions, projection), check: checkCopy, table: "copy_projection", copyOf: "pawl-batch",

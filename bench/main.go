@@ -56,6 +56,8 @@ func run(ctx context.Context, args []string) error {
 		return b.ordered(ctx)
 	case o.byStream:
 		return b.evidence(ctx)
+	case o.sqlite:
+		return b.onSQLite(ctx)
 	case o.storm:
 		return b.storms(ctx)
 	case o.history > 0:
@@ -71,7 +73,7 @@ type options struct {
 	only               []*contender
 	memory, order      bool
 	byStream, effects  bool
-	storm              bool
+	storm, sqlite      bool
 	history            int
 }
 
@@ -92,6 +94,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.byStream, "evidence", false, "instead: what it costs to find decisions by their stream")
 	f.BoolVar(&o.effects, "effects", false, "instead: declared effects, each next to the classic consumer that does the same and to COPY of its rows")
 	f.BoolVar(&o.storm, "storm", false, "instead: what disorder costs a projection, streams in reverse by blocks of ten")
+	f.BoolVar(&o.sqlite, "sqlite", false, "instead: a declared projection on SQLite, next to a transaction per record")
 	f.IntVar(&o.history, "existing", 0, "instead: pawl-batch on tables that hold this many decisions already, such as 10,000,000 of them")
 	if err := f.Parse(args); err != nil {
 		return nil, err

@@ -9,11 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
 	"github.com/pawlhq/pawl/kafka"
+	"github.com/pawlhq/pawl/metrics"
 	"github.com/pawlhq/pawl/postgres"
 )
 
@@ -35,9 +37,13 @@ func runPawl(ctx context.Context, t *task, w *stopwatch, register func(*pawl.Run
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	source := kafka.New(kafka.Config{Brokers: t.Brokers, Group: t.Group, Options: []kgo.Opt{kgo.WithHooks(w)}, Logger: log})
+	signals, err := hooksOf(t)
+	if err != nil {
+		return err
+	}
 	r := pawl.NewRunner(postgres.New(pool), source, pawl.Config{
 		Consumer: consumer, Workers: t.Workers, Version: "bench", Logger: log,
-		Hooks: pawl.Hooks{Settled: func(s pawl.Settled) {
+		Hooks: pawl.JoinHooks(signals, pawl.Hooks{Settled: func(s pawl.Settled) {
 			n := 0
 			for _, d := range s.Decisions {
 				if d.Kept == nil {
@@ -48,10 +54,31 @@ func runPawl(ctx context.Context, t *task, w *stopwatch, register func(*pawl.Run
 			if w.finished() {
 				cancel()
 			}
-		}},
+		}}),
 	})
 	register(r, pawl.Route{Name: "project", Topics: []string{t.Topic}})
 	return r.Run(ctx)
+}
+
+// hooksOf are the signals of the contender that has them all.
+func hooksOf(t *task) (pawl.Hooks, error) {
+	if t.Contender != "pawl-guarded" {
+		return pawl.Hooks{}, nil
+	}
+	m, err := metrics.New(prometheus.NewRegistry(), metrics.Config{Consumer: consumer})
+	if err != nil {
+		return pawl.Hooks{}, err
+	}
+	return m.Hooks(), nil
+}
+
+// runPawlGuarded is pawl-batch with all that may be turned on for when something goes wrong: streams that are blocked behind what
+// is set aside, and metrics.
+func runPawlGuarded(ctx context.Context, t *task, w *stopwatch) error {
+	return runPawl(ctx, t, w, func(r *pawl.Runner[pgx.Tx], route pawl.Route) {
+		route.Quarantine = pawl.QuarantineStream
+		pawl.HandleBatch(r, route, decoder, projectBatch)
+	})
 }
 
 func migratePawl(ctx context.Context, pool *pgxpool.Pool) error {

@@ -28,6 +28,9 @@ var bars = []struct {
 	times float64
 }{{"pawl-batch", 12}, {"pawl-record", 3}}
 
+// guardedShare: what the guards against trouble may cost while there is none.
+const guardedShare = 0.95
+
 // The bars of declared effects: how many times the classic form with one worker, and which share of COPY.
 const (
 	effectTimes = 16
@@ -68,6 +71,10 @@ func (r results) print(out io.Writer) {
 			fmt.Fprint(out, " (IN DOUBT, see below)")
 		}
 		fmt.Fprintf(out, "; CPU per record: %s× less\n", decimals(r.cheaper(b.name, "classic-1"), 1))
+	}
+	if got := r.times("pawl-guarded", "pawl-batch"); got > 0 {
+		fmt.Fprintf(out, "bar pawl-guarded ≥ %s of pawl-batch: %s, %s; CPU per record: %s of it\n", percent(guardedShare), percent(got), reached(got >= guardedShare),
+			percent(1/r.cheaper("pawl-guarded", "pawl-batch")))
 	}
 	for _, c := range contenders {
 		times, share := r.times(c.name, c.classic()), r.times(c.name, c.copied())

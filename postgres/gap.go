@@ -172,32 +172,42 @@ func newPrior(outcome int16, fp []byte, accepted *string, supersededBy []byte, s
 
 // settleGaps is what becomes of gaps: early records leave, others are held, and what each stream waits for is written.
 func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []stmt {
-	expected := map[streamOf]int64{}
+	touched := map[streamOf]*settledGap{}
+	var order []streamOf
 	for _, d := range w.Decisions {
-		early := d.Expected > 0 && d.Outcome == pawl.Held
-		if !early && (d.Kept == nil || d.Kept.Early == 0) {
+		held := d.Outcome == pawl.Held && d.Expected > 0
+		if !held && (d.Kept == nil || d.Kept.Early == 0) {
 			continue
 		}
 		of := streamOf{s.scopes[d.Route], d.Identity.Stream}
-		next := d.Expected
-		if d.Outcome.Claims() {
-			next = d.Identity.Version + 1
+		g := touched[of]
+		if g == nil {
+			g = &settledGap{since: w.Now}
+			touched[of], order = g, append(order, of)
 		}
-		expected[of] = max(expected[of], next)
+		g.settle(d, held)
 	}
-	if len(expected) == 0 {
+	if len(order) == 0 {
 		return nil
 	}
-	order := make([]streamOf, 0, len(expected))
-	for of := range expected {
-		order = append(order, of)
+	for i := range w.Gaps {
+		if g := touched[streamOf{s.scopes[w.Gaps[i].Route], w.Gaps[i].Stream}]; g != nil {
+			g.since, g.more = w.Gaps[i].Since, w.Gaps[i].Waiting > g.known
+		}
 	}
 	slices.SortFunc(order, streamOf.compare)
-	scopes, names, next := make([]int32, len(order)), make([]string, len(order)), make([]int64, len(order))
+	n := len(order)
+	scopes, names, next, due := make([]int32, n), make([]string, n), make([]int64, n), make([]time.Time, n)
+	var emptyScopes []int32
+	var emptyNames []string
 	for i, of := range order {
-		scopes[i], names[i], next[i] = of.scope, of.name, expected[of]
+		g := touched[of]
+		scopes[i], names[i], next[i], due[i] = of.scope, of.name, g.expected, g.due(w.Now)
+		if !g.held {
+			emptyScopes, emptyNames = append(emptyScopes, of.scope), append(emptyNames, of.name)
+		}
 	}
-	var stmts []stmt
+	stmts := []stmt{{sql: s.query["open_gaps"], args: []any{scopes, names, next, w.Now, due}}}
 	var released []int64
 	for _, d := range b.kept {
 		if d.Kept.Early != 0 {
@@ -205,18 +215,55 @@ func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []
 		}
 	}
 	if len(released) > 0 {
-		slices.Sort(released)
 		stmts = append(stmts, stmt{sql: s.query["release_early"], args: []any{released}})
 	}
-	stmts = append(stmts, stmt{sql: s.query["open_gaps"], args: []any{scopes, names, next, w.Now}})
 	if len(b.early) > 0 {
 		args := append([]any{int32(o.Row), s.code, w.Now}, s.earlyColumns(b.early)...)
 		stmts = append(stmts, stmt{sql: s.query["insert_early"], args: args})
 	}
-	return append(stmts,
-		stmt{sql: s.query["close_gaps"], args: []any{scopes, names}},
-		stmt{sql: s.query["watch_gaps"], args: []any{scopes, names, w.Now}},
-	)
+	if len(emptyScopes) > 0 {
+		stmts = append(stmts, stmt{sql: s.query["close_gaps"], args: []any{emptyScopes, emptyNames}})
+	}
+	return stmts
+}
+
+// settledGap is what a transaction makes of a gap.
+type settledGap struct {
+	expected int64
+	since    time.Time
+	until    time.Time // when the first of those that it has seen has waited long enough
+	held     bool      // it leaves some there
+	known    int       // how many that waited it has seen
+	more     bool      // there are others
+}
+
+func (g *settledGap) settle(d *pawl.Decision, held bool) {
+	next := d.Expected
+	if d.Outcome.Claims() {
+		next = d.Identity.Version + 1
+	}
+	g.expected = max(g.expected, next)
+	if d.Kept != nil && d.Kept.Early != 0 {
+		g.known++
+	}
+	if held {
+		g.held = true
+		if g.until.IsZero() || d.Until.Before(g.until) {
+			g.until = d.Until
+		}
+	}
+}
+
+// due is when to look at it again: at once, where all that it saw could go and there are others.
+func (g *settledGap) due(now time.Time) time.Time {
+	if g.more && !g.held {
+		return now
+	}
+	due := now.Add(min(max(now.Sub(g.since), time.Second), time.Minute))
+	if g.held && g.until.Before(due) {
+		due = g.until
+	}
+	return due
 }
 
 // earlyColumns are the arguments $4… of insert_early.

@@ -47,3 +47,15 @@ func (s *Store[Tx]) Migrate(ctx context.Context) error {
 	}
 	return nil
 }
+
+// SchemaVersion is the version that Pawl's tables have: that of the last migration, or 0 where there are none.
+func (s *Store[Tx]) SchemaVersion(ctx context.Context) (have int, err error) {
+	err = s.link.exec(ctx, stmt{sql: s.query["schema_version"], row: func(scan func(...any) error) error { return scan(&have) }})
+	switch {
+	case code(err) == "42P01":
+		return 0, nil
+	case err != nil:
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	return have, nil
+}

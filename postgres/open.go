@@ -83,13 +83,12 @@ func (s *Store[Tx]) checkSchema(ctx context.Context) error {
 		return &pawl.Error{Op: "check Pawl's tables", Class: pawl.Misconfigured, Err: errors.New(what),
 			Hint: "call Migrate on the store, or apply what Migrations returns with your own tool"}
 	}
-	var have int
-	err := s.link.exec(ctx, stmt{sql: s.query["schema_version"], row: func(scan func(...any) error) error { return scan(&have) }})
+	have, err := s.SchemaVersion(ctx)
 	switch {
-	case code(err) == "42P01":
-		return refuse("they do not exist")
 	case err != nil:
-		return fmt.Errorf("read schema version: %w", err)
+		return err
+	case have == 0:
+		return refuse("they do not exist")
 	case have < want:
 		return refuse(fmt.Sprintf("they are at version %d, this program needs %d", have, want))
 	case have > want:

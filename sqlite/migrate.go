@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 
@@ -55,16 +56,34 @@ func (s *Store) migrate(ctx context.Context, m Migration) error {
 	})
 }
 
+// SchemaVersion is the version that Pawl's tables have: that of the last migration, or 0 where there are none.
+func (s *Store) SchemaVersion(ctx context.Context) (int, error) {
+	version, err := schemaVersion(ctx, s.reader)
+	if err != nil {
+		return 0, fmt.Errorf("read schema version: %w", err)
+	}
+	return version, nil
+}
+
+// asker is a transaction, or a pool.
+type asker interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func schemaVersion(ctx context.Context, in asker) (version int, err error) {
+	var there int
+	if err := in.QueryRowContext(ctx, query("has_schema")).Scan(&there); err != nil || there == 0 {
+		return 0, err
+	}
+	err = in.QueryRowContext(ctx, query("schema_version")).Scan(&version)
+	return version, err
+}
+
 // checkSchema refuses a database that this code does not know how to use.
 func checkSchema(ctx context.Context, tx *transaction) error {
-	var there, version int
-	if err := tx.QueryRowContext(ctx, query("has_schema")).Scan(&there); err != nil {
+	version, err := schemaVersion(ctx, tx)
+	if err != nil {
 		return err
-	}
-	if there > 0 {
-		if err := tx.QueryRowContext(ctx, query("schema_version")).Scan(&version); err != nil {
-			return err
-		}
 	}
 	want := len(Migrations())
 	switch {

@@ -99,6 +99,7 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"condition", conditionTests[Tx]()},
 		{"operation", operationTests[Tx]()},
 		{"admin", adminTests[Tx]()},
+		{"audit", auditTests[Tx]()},
 		{"race", raceTests[Tx]()},
 		{"classify", classifyTests[Tx]()},
 		{"crash", crashTests[Tx]()},

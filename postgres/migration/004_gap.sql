@@ -1,7 +1,7 @@
 insert into pawl_schema (version, name, applied_at) values (4, 'gap', now());
 
--- Streams whose next event is missing, while later ones of it have come. Mostly there is none. The row is what a release
--- and a new arrival meet at: the one that comes second waits, and looks again.
+-- Streams whose next event is missing, while later ones of it have come. Mostly there is none. Whoever adds to what waits in a
+-- stream, or takes from it, locks its row first, and looks only then.
 create table pawl_gap (
     scope_id integer not null references pawl_scope (id),
     stream text not null,
@@ -35,8 +35,7 @@ create table pawl_early (
     held_at timestamptz not null,
     until_at timestamptz not null,
     sealed_by text,
-    unique (scope_id, progress_id, position_offset),
-    constraint pawl_early_gap_fkey foreign key (scope_id, stream) references pawl_gap (scope_id, stream)
+    unique (scope_id, progress_id, position_offset)
 );
 create index pawl_early_order on pawl_early (scope_id, stream, version, id);
 comment on column pawl_early.until_at is 'how long it waits for what is missing';
@@ -45,7 +44,7 @@ comment on column pawl_early.until_at is 'how long it waits for what is missing'
 alter table pawl_decision add column superseded_by bytea;
 comment on column pawl_decision.superseded_by is 'the key of the event that corrects this one';
 
--- Early records leave: their turn has come, or their time is over. Raises rather than return a count: see pawl_advance.
+-- Early records leave: their turn has come, or their time is over. Their gaps are locked. Raises rather than return a count: see pawl_advance.
 create function pawl_release_early(p_ids bigint[])
 returns void
 language plpgsql
@@ -53,7 +52,6 @@ as $$
 declare
     v_n integer;
 begin
-    perform from pawl_early where id = any (p_ids) order by id for update;
     delete from pawl_early where id = any (p_ids);
     get diagnostics v_n = row_count;
     if v_n <> cardinality(p_ids) then

@@ -40,11 +40,14 @@ limit $6::integer
 select pawl_release_early($1::bigint[])
 
 -- name: open_gaps
--- The arrays come in order: two transactions wait for each other.
+-- Which locks them, in the order of the arrays: two transactions wait for each other. When to look again: at once where more can
+-- go; else when the first has waited long enough, and before that now and then, less and less often: whoever closed the gap
+-- may have done so at the moment it was opened.
 insert into pawl_gap as g (scope_id, stream, expected, since, due_at)
-select unnest($1::integer[]), unnest($2::text[]), unnest($3::bigint[]), $4::timestamptz, $4::timestamptz
+select unnest($1::integer[]), unnest($2::text[]), unnest($3::bigint[]), $4::timestamptz, unnest($5::timestamptz[])
 on conflict (scope_id, stream) do update
-set expected = greatest(g.expected, excluded.expected)
+set expected = greatest(g.expected, excluded.expected),
+    due_at = excluded.due_at
 
 -- name: insert_early
 -- The same position again writes nothing. Nor does one that is open in quarantine.
@@ -53,16 +56,12 @@ insert into pawl_early (
     scope_id, mode, position_offset, leader_epoch, stream, version, key_form, key_id, key, record_key, value, headers, ingested_at,
     until_at
 )
-select $1::integer, $2::integer, $3::timestamptz,
-       k.scope_id, k.mode, k.position_offset, k.leader_epoch, k.stream, k.version, k.key_form, k.key_id, k.key, k.record_key, k.value,
-       k.headers, k.ingested_at, k.until_at
-from unnest(
-    $4::integer[], $5::smallint[], $6::bigint[], $7::integer[], $8::text[], $9::bigint[], $10::smallint[], $11::uuid[], $12::bytea[],
-    $13::bytea[], $14::bytea[], $15::text[], $16::timestamptz[], $17::timestamptz[]
-) as k (
-    scope_id, mode, position_offset, leader_epoch, stream, version, key_form, key_id, key, record_key, value, headers, ingested_at,
-    until_at
-)
+select $1::integer, $2::integer, $3::timestamptz, k.*
+from (
+    select unnest($4::integer[]) as scope_id, unnest($5::smallint[]), unnest($6::bigint[]) as position_offset, unnest($7::integer[]),
+           unnest($8::text[]), unnest($9::bigint[]), unnest($10::smallint[]), unnest($11::uuid[]), unnest($12::bytea[]),
+           unnest($13::bytea[]), unnest($14::bytea[]), unnest($15::text[]), unnest($16::timestamptz[]), unnest($17::timestamptz[])
+) as k
 where not exists (
     select
     from pawl_quarantine q
@@ -74,29 +73,12 @@ where not exists (
 on conflict (scope_id, progress_id, position_offset) do nothing
 
 -- name: close_gaps
+-- Of those that are locked.
 delete from pawl_gap g
 using unnest($1::integer[], $2::text[]) as k (scope_id, stream)
 where g.scope_id = k.scope_id
   and g.stream = k.stream
   and not exists (select from pawl_early e where e.scope_id = g.scope_id and e.stream = g.stream)
-
--- name: watch_gaps
--- Again at once where more can go; else when the first has waited long enough, and before that now and then, less and less
--- often: whoever closed the gap may have done so at the moment it was opened.
-update pawl_gap g
-set due_at = case
-    when e.lowest <= g.expected then $3::timestamptz
-    else least(e.until_at, $3::timestamptz + least(greatest($3::timestamptz - g.since, interval '1 second'), interval '1 minute'))
-end
-from unnest($1::integer[], $2::text[]) as k (scope_id, stream)
-cross join lateral (
-    select min(version) as lowest, min(until_at) as until_at
-    from pawl_early x
-    where x.scope_id = k.scope_id
-      and x.stream = k.stream
-) as e
-where g.scope_id = k.scope_id
-  and g.stream = k.stream
 
 -- name: supersede
 -- Marks what a correction corrects, or claims its key before it has come.

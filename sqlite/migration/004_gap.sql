@@ -36,8 +36,7 @@ create table pawl_early (
     held_at integer not null,
     until_at integer not null,
     sealed_by text,
-    unique (scope_id, progress_id, position_offset),
-    foreign key (scope_id, stream) references pawl_gap (scope_id, stream)
+    unique (scope_id, progress_id, position_offset)
 ) strict;
 create index pawl_early_order on pawl_early (scope_id, stream, version, id);
 

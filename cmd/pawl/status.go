@@ -1,0 +1,415 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/kafka"
+)
+
+// State words, worst first.
+const (
+	stateLatched    = "latched"
+	stateHalted     = "halted"
+	stateStalled    = "stalled"
+	stateStopped    = "stopped"
+	statePaused     = "paused"
+	stateCatchingUp = "catching_up"
+	stateRunning    = "running"
+)
+
+var stateWords = []string{stateLatched, stateHalted, stateStalled, stateStopped, statePaused, stateCatchingUp, stateRunning}
+
+const (
+	// stallAfter is how long a partition with records may stand still before it is called stalled.
+	stallAfter = 5 * time.Minute
+	// behindAfter is the age of the oldest record that is not settled from which a partition is called catching up.
+	behindAfter = 10 * time.Second
+	// lookTimeout bounds asking the cluster, and ageTimeout reading how old records are: status is for the hurried.
+	lookTimeout = 10 * time.Second
+	ageTimeout  = time.Second
+)
+
+type statusView struct {
+	Consumers []consumerStatus `json:"consumers"`
+}
+
+type consumerStatus struct {
+	Name           string            `json:"name"`
+	Group          string            `json:"group"`
+	Cluster        string            `json:"cluster"`
+	State          string            `json:"state"`
+	Reason         string            `json:"reason,omitempty"`
+	Paused         *pauseView        `json:"paused,omitempty"`
+	Quarantined    int               `json:"quarantined"`
+	BlockedStreams int               `json:"blockedStreams"`
+	Conditions     []conditionView   `json:"conditions"`
+	Partitions     []partitionStatus `json:"partitions"`
+}
+
+type partitionStatus struct {
+	Consumer   string     `json:"consumer"`
+	Topic      string     `json:"topic"`
+	Partition  int32      `json:"partition"`
+	State      string     `json:"state"`
+	Reason     string     `json:"reason,omitempty"`
+	End        *int64     `json:"end"` // null: the cluster was not asked
+	Settled    *int64     `json:"settled"`
+	Committed  *int64     `json:"committed"`
+	LagRecords *int64     `json:"lagRecords"`
+	LagSeconds *float64   `json:"lagSeconds"`
+	Owner      string     `json:"owner,omitempty"`
+	Crashes    int        `json:"crashes"`
+	AdvancedAt *time.Time `json:"advancedAt,omitempty"`
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var name string
+	var brokers []string
+	cmd := &cobra.Command{
+		Use: "status", Short: "How far each consumer is with each partition, and what is the matter", Args: cobra.NoArgs,
+		Long: `How far each consumer is with each partition, and what is the matter.
+
+It reads the store. Where a cluster is named, by --brokers, PAWL_BROKERS or a pipeline file, that is asked too: then the ends of the
+logs, what the group has committed, who owns a partition and the lag are known.
+
+States: ` + strings.Join(stateWords, ", ") + `.
+  latched      nothing is settled until someone has answered (pawl resolve)
+  halted       this partition is not read until someone has answered
+  stalled      there are records, and nothing was settled for ` + stallAfter.String() + `
+  stopped      no process has it
+  paused       an operator wants it so (pawl resume)
+  catching_up  the oldest record that is not settled is older than ` + behindAfter.String() + `
+  running      as it should be`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cluster, err := a.cluster(brokers)
+			if err != nil {
+				return err
+			}
+			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
+				of, err := consumers(ctx, s, name)
+				if err != nil {
+					return err
+				}
+				v := statusView{Consumers: []consumerStatus{}}
+				for i := range of {
+					c, err := a.status(ctx, s, &of[i], cluster)
+					if err != nil {
+						return err
+					}
+					v.Consumers = append(v.Consumers, *c)
+				}
+				return a.printStatus(&v)
+			})
+		},
+	}
+	a.consumerFlag(cmd, &name, anyConsumer)
+	cmd.Flags().StringSliceVar(&brokers, "brokers", nil, "addresses of the cluster, host:port; otherwise PAWL_BROKERS, otherwise those of the pipeline file")
+	return cmd
+}
+
+func (a *app) status(ctx context.Context, s *storage, of *pawl.BoundConsumer, from *cluster) (*consumerStatus, error) {
+	progress, err := s.admin.Progress(ctx, of.Name)
+	if err != nil {
+		return nil, err
+	}
+	open, err := s.admin.Conditions(ctx, of.Name)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := s.admin.QuarantineGroups(ctx, of.Name)
+	if err != nil {
+		return nil, err
+	}
+	blocked, err := s.admin.BlockedStreams(ctx, of.Name, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &consumerStatus{
+		Name: of.Name, Group: of.Group, Cluster: of.Cluster, Paused: a.pauseView(of.Paused), BlockedStreams: len(blocked),
+		Conditions: []conditionView{}, Partitions: []partitionStatus{},
+	}
+	for _, g := range groups {
+		c.Quarantined += g.Count
+	}
+	for i := range open {
+		c.Conditions = append(c.Conditions, a.conditionView(of.Name, &open[i]))
+	}
+	seen := &clusterView{}
+	if from != nil {
+		switch seen, err = lookAt(ctx, from, of.Group, progress); {
+		case err != nil && from.asked:
+			return nil, err
+		case err != nil:
+			a.note("the cluster does not answer, and what only it knows is left out: %s", printable(err.Error()))
+			seen = &clusterView{}
+		}
+	}
+	for _, p := range seen.join(progress) {
+		v := a.partition(of, &p)
+		v.State, v.Reason = judge(of, open, &p, a.now())
+		c.Partitions = append(c.Partitions, v)
+	}
+	c.State, c.Reason = c.worst()
+	return c, nil
+}
+
+// standing is a partition as the store and the cluster have it; either may not know it.
+type standing struct {
+	pawl.Partition
+	stored *pawl.PartitionProgress
+	log    *kafka.Log
+	oldest time.Time // when the first record that is not settled was written; zero: not known
+}
+
+// lag is how many offsets are not settled.
+func (p *standing) lag() (n int64, known bool) {
+	switch {
+	case p.log == nil:
+		return 0, false
+	case p.stored == nil:
+		return p.log.End - p.log.Start, true
+	}
+	return max(p.log.End-p.stored.Next, 0), true
+}
+
+// clusterView is what the cluster says; the zero one was not asked.
+type clusterView struct {
+	logs   []kafka.Log
+	stamps []kafka.Stamp
+}
+
+func lookAt(ctx context.Context, from *cluster, group string, progress []pawl.PartitionProgress) (*clusterView, error) {
+	var topics []string
+	for _, p := range progress {
+		if !slices.Contains(topics, p.Partition.Topic) {
+			topics = append(topics, p.Partition.Topic)
+		}
+	}
+	src := from.source(group)
+	look, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	v := &clusterView{}
+	var err error
+	if v.logs, err = src.Look(look, topics); err != nil {
+		return nil, err
+	}
+	for _, p := range v.join(progress) {
+		if lag, known := p.lag(); known && lag > 0 && p.stored != nil && p.stored.Next >= p.log.Start {
+			v.stamps = append(v.stamps, kafka.Stamp{Partition: p.Partition, Offset: p.stored.Next})
+		}
+	}
+	ages, cancel := context.WithTimeout(ctx, ageTimeout)
+	defer cancel()
+	return v, src.Stamp(ages, v.stamps)
+}
+
+// join puts what the store and the cluster know side by side, by topic and index. A topic that was made again is in the
+// list twice: as the store knew it, and as it is.
+func (v *clusterView) join(progress []pawl.PartitionProgress) []standing {
+	var all []standing
+	at := map[pawl.Partition]int{}
+	for i := range progress {
+		at[progress[i].Partition] = len(all)
+		all = append(all, standing{Partition: progress[i].Partition, stored: &progress[i]})
+	}
+	for i := range v.logs {
+		n, ok := at[v.logs[i].Partition]
+		if !ok {
+			n = len(all)
+			at[v.logs[i].Partition] = n
+			all = append(all, standing{Partition: v.logs[i].Partition})
+		}
+		all[n].log = &v.logs[i]
+	}
+	for _, s := range v.stamps {
+		all[at[s.Partition]].oldest = s.At
+	}
+	slices.SortStableFunc(all, func(a, b standing) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
+	})
+	return all
+}
+
+func (a *app) partition(of *pawl.BoundConsumer, p *standing) partitionStatus {
+	v := partitionStatus{Consumer: of.Name, Topic: p.Topic, Partition: p.Index}
+	if p.stored != nil {
+		v.Settled, v.Crashes, v.AdvancedAt = &p.stored.Next, p.stored.Crashes, a.stamp(p.stored.AdvancedAt)
+	}
+	if p.log != nil {
+		v.End, v.Owner = &p.log.End, p.log.Owner
+		if p.log.Committed >= 0 {
+			v.Committed = &p.log.Committed
+		}
+	}
+	if lag, known := p.lag(); known {
+		v.LagRecords = &lag
+		switch {
+		case lag == 0:
+			v.LagSeconds = new(float64)
+		case !p.oldest.IsZero():
+			seconds := max(a.now().Sub(p.oldest), 0).Round(time.Millisecond).Seconds()
+			v.LagSeconds = &seconds
+		}
+	}
+	return v
+}
+
+// judge is the word for a partition, and why.
+func judge(of *pawl.BoundConsumer, open []pawl.OpenCondition, p *standing, now time.Time) (word, why string) {
+	for _, c := range open {
+		if c.State.Halts() && c.Partition.Topic == "" {
+			return stateLatched, told(&c)
+		}
+	}
+	for _, c := range open {
+		if c.State.Halts() && (c.Partition == p.Partition || c.Partition.Topic == p.Topic && c.Partition.Index == pawl.AllPartitions) {
+			return stateHalted, told(&c)
+		}
+	}
+	if of.Paused != nil {
+		return statePaused, fmt.Sprintf("by %s: %s", of.Paused.By, of.Paused.Why)
+	}
+	lag, known := p.lag()
+	switch {
+	case p.stored == nil:
+		return stateStopped, "no process has read it yet"
+	case p.log != nil && p.log.Owner == "":
+		if p.stored.Owned {
+			return stateStopped, "the group has no member for it, and its last owner did not give it back"
+		}
+		return stateStopped, "the group has no member for it"
+	case !p.stored.Owned:
+		return stateStopped, "no process has it"
+	case known && lag > 0 && now.Sub(latest(p.stored.AdvancedAt, p.stored.AcquiredAt)) > stallAfter && now.Sub(p.oldest) > stallAfter:
+		return stateStalled, "nothing was settled since " + latest(p.stored.AdvancedAt, p.stored.AcquiredAt).UTC().Format(time.RFC3339) + alsoOpen(open, p)
+	case known && lag > 0 && !p.oldest.IsZero() && now.Sub(p.oldest) > behindAfter:
+		return stateCatchingUp, "the oldest record waits for " + now.Sub(p.oldest).Round(time.Second).String() + alsoOpen(open, p)
+	}
+	return stateRunning, strings.TrimPrefix(alsoOpen(open, p), "; ")
+}
+
+func told(c *pawl.OpenCondition) string {
+	text := fmt.Sprintf("%s (condition %d): %s", c.State, c.ID, c.Reason)
+	if c.Resolution != nil {
+		text += "; answered by " + c.Resolution.By + ", not yet carried out"
+	}
+	return text
+}
+
+// alsoOpen are conditions that halt nothing.
+func alsoOpen(open []pawl.OpenCondition, p *standing) string {
+	text := ""
+	for _, c := range open {
+		if c.State != pawl.StatePaused && (c.Partition.Topic == "" || c.Partition.Topic == p.Topic &&
+			(c.Partition.Index == p.Index || c.Partition.Index == pawl.AllPartitions)) {
+			text += "; " + told(&c)
+		}
+	}
+	return text
+}
+
+func latest(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// worst is the state of a consumer: that of the partition that is worst off.
+func (c *consumerStatus) worst() (word, why string) {
+	if len(c.Partitions) == 0 {
+		for _, o := range c.Conditions {
+			if o.Halts {
+				return stateLatched, fmt.Sprintf("%s (condition %d): %s", o.State, o.ID, o.Reason)
+			}
+		}
+		return stateStopped, "it has read nothing yet"
+	}
+	worst := slices.MinFunc(c.Partitions, func(a, b partitionStatus) int {
+		return cmp.Compare(slices.Index(stateWords, a.State), slices.Index(stateWords, b.State))
+	})
+	return worst.State, worst.Reason
+}
+
+func (a *app) printStatus(v *statusView) error {
+	if a.format == formatJSON || a.format == formatYAML {
+		return a.printDocument("Status", v)
+	}
+	l := listing[partitionStatus]{kind: "PartitionStatus", columns: a.statusColumns(), empty: "no partition was read yet"}
+	for _, c := range v.Consumers {
+		l.items = append(l.items, c.Partitions...)
+	}
+	if err := printList(a, l); err != nil || a.format != formatTable {
+		return err
+	}
+	for _, c := range v.Consumers {
+		a.writeMatters(a.out, &c)
+	}
+	return nil
+}
+
+// writeMatters says below the table what needs someone.
+func (a *app) writeMatters(w io.Writer, c *consumerStatus) {
+	if c.Quarantined > 0 {
+		fmt.Fprintf(w, "\n%s: %s in quarantine, %s blocked: pawl quarantine list --groups --consumer %s\n", c.Name,
+			plural(c.Quarantined, "record"), plural(c.BlockedStreams, "stream"), c.Name)
+	}
+	for i := range c.Conditions {
+		o := &c.Conditions[i]
+		fmt.Fprintf(w, "\n%s: condition %d, %s of %s, since %s: %s\n", c.Name, o.ID, o.State, o.where(), a.at(*o.Since), printable(o.Reason))
+		if o.Hint != "" {
+			fmt.Fprintf(w, "  %s\n", printable(o.Hint))
+		}
+		if o.Answer == nil && o.Halts {
+			fmt.Fprintf(w, "  pawl resolve %d\n", o.ID)
+		}
+	}
+}
+
+func (a *app) statusColumns() []column[partitionStatus] {
+	number := func(of func(partitionStatus) *int64) func(partitionStatus) string {
+		return func(p partitionStatus) string {
+			if n := of(p); n != nil {
+				return fmt.Sprint(*n)
+			}
+			return unknown
+		}
+	}
+	return []column[partitionStatus]{
+		{name: "consumer", of: func(p partitionStatus) string { return p.Consumer }},
+		{name: "partition", of: func(p partitionStatus) string { return fmt.Sprintf("%s/%d", p.Topic, p.Partition) }},
+		{name: "state", of: func(p partitionStatus) string { return p.State }, color: func(p partitionStatus) string {
+			switch p.State {
+			case stateRunning:
+				return green
+			case statePaused, stateCatchingUp, stateStopped:
+				return yellow
+			}
+			return red
+		}},
+		{name: "end", of: number(func(p partitionStatus) *int64 { return p.End })},
+		{name: "settled", of: number(func(p partitionStatus) *int64 { return p.Settled })},
+		{name: "committed", of: number(func(p partitionStatus) *int64 { return p.Committed })},
+		{name: "lag", of: number(func(p partitionStatus) *int64 { return p.LagRecords })},
+		{name: "lag seconds", of: func(p partitionStatus) string {
+			if p.LagSeconds == nil {
+				return unknown
+			}
+			return fmt.Sprintf("%.3g", *p.LagSeconds)
+		}},
+		{name: "owner", of: func(p partitionStatus) string { return p.Owner }},
+		{name: "reason", of: func(p partitionStatus) string { return p.Reason }},
+	}
+}
+
+// unknown stands in tables for what was not asked or is not known.
+const unknown = "?"
