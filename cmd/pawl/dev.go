@@ -333,6 +333,10 @@ func (d *devRun) sample(ctx, work context.Context) {
 
 // drain lets both consumers come to the end of the topic, without kills.
 func (d *devRun) drain(ctx context.Context) error {
+	before, err := d.epochs(ctx)
+	if err != nil {
+		return err
+	}
 	naive, err := d.start("dev-naive")
 	if err != nil {
 		return err
@@ -345,12 +349,12 @@ func (d *devRun) drain(ctx context.Context) error {
 	defer c.kill()
 	deadline := time.After(drainTime)
 	for {
-		done, err := d.drained(ctx)
+		done, err := d.drained(ctx, before)
 		switch {
 		case err != nil:
 			return err
 		case done:
-			return errors.Join(c.stop(), naive.stop())
+			return c.stop()
 		}
 		select {
 		case <-c.ended:
@@ -362,9 +366,30 @@ func (d *devRun) drain(ctx context.Context) error {
 	}
 }
 
-// drained reports whether both are at the end of the topic: Pawl by the store's positions, the other by its offsets.
-func (d *devRun) drained(ctx context.Context) (bool, error) {
+// epochs is how often each partition was taken, by consumer.
+func (d *devRun) epochs(ctx context.Context) (map[string]map[pawl.Partition]int64, error) {
+	all := map[string]map[pawl.Partition]int64{}
+	for _, name := range devConsumers {
+		progress, err := d.store.Admin().Progress(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		all[name] = map[pawl.Partition]int64{}
+		for _, p := range progress {
+			all[name][p.Partition] = p.Epoch
+		}
+	}
+	return all, nil
+}
+
+// drained reports whether both are at the end of the topic: Pawl by the store's positions, the other by its offsets. The last
+// consumer must have taken every partition since before: it is there to give them back in good order.
+func (d *devRun) drained(ctx context.Context, before map[string]map[pawl.Partition]int64) (bool, error) {
 	logs, err := d.look(ctx, dev.NaiveGroup)
+	if err != nil {
+		return false, err
+	}
+	now, err := d.epochs(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -374,7 +399,8 @@ func (d *devRun) drained(ctx context.Context) (bool, error) {
 			return false, err
 		}
 		for _, l := range logs {
-			if l.End > positionOf(progress, l.Partition) || l.End > max(l.Committed, 0) {
+			taken := now[name][l.Partition] > before[name][l.Partition]
+			if !taken || l.End > positionOf(progress, l.Partition) || l.End > max(l.Committed, 0) {
 				return false, nil
 			}
 		}

@@ -68,11 +68,7 @@ func (c *child) stop() error {
 	case <-time.After(30 * time.Second):
 		return fmt.Errorf("%s does not stop: %s", c.cmd.Args[1], c.said())
 	}
-	early := false // the signal came before anything was begun
-	if ws, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus); ok {
-		early = ws.Signaled() && ws.Signal() == syscall.SIGTERM
-	}
-	if !c.cmd.ProcessState.Success() && !early {
+	if !c.cmd.ProcessState.Success() {
 		return fmt.Errorf("%s did not stop in good order: %s: %s", c.cmd.Args[1], c.cmd.ProcessState, c.said())
 	}
 	return nil

@@ -14,11 +14,9 @@ type holdView struct {
 	Stream       string     `json:"stream"`
 	Held         int        `json:"held"`
 	BlockedBy    int64      `json:"blockedBy,omitempty"` // the record in quarantine
-	Expected     int64      `json:"expected,omitempty"`  // the version that is missing
-	Lowest       int64      `json:"lowest,omitempty"`    // of those that wait for it
-	Highest      int64      `json:"highest,omitempty"`
-	Until        *time.Time `json:"until,omitempty"` // when the first of them has waited long enough
+	Missing      int64      `json:"missing,omitempty"`   // the version that did not come
 	Since        *time.Time `json:"since"`
+	Until        *time.Time `json:"until,omitempty"` // of a gap: when the first has waited long enough
 	OldestHeldAt *time.Time `json:"oldestHeldAt,omitempty"`
 }
 
@@ -26,7 +24,9 @@ func (a *app) holdsCommand() *cobra.Command {
 	var name string
 	var limit int
 	cmd := &cobra.Command{
-		Use: "holds", Short: "Streams that wait for a record in quarantine or for an event that is missing, the longest first", Args: cobra.NoArgs,
+		Use: "holds", Short: "Streams that wait, and for what, the longest first", Args: cobra.NoArgs,
+		Long: `Streams that wait, and for what: behind a record in quarantine, until that is replayed, edited, skipped or archived; or for a
+version that has not come, until it does or the time to wait is over.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if limit < 1 {
 				return usage("--limit is %d: it is at least 1", limit)
@@ -44,8 +44,8 @@ func (a *app) holdsCommand() *cobra.Command {
 					}
 					for _, b := range found {
 						l.items = append(l.items, holdView{
-							Consumer: c.Name, Route: b.Route, Stream: b.Stream, Held: b.Held, BlockedBy: b.Quarantine,
-							Since: a.stamp(b.Since), OldestHeldAt: a.stamp(b.OldestHeldAt),
+							Consumer: c.Name, Route: b.Route, Stream: b.Stream, Held: b.Held, BlockedBy: b.Quarantine, Since: a.stamp(b.Since),
+							OldestHeldAt: a.stamp(b.OldestHeldAt),
 						})
 					}
 					gaps, err := s.admin.Gaps(ctx, c.Name, limit)
@@ -54,8 +54,8 @@ func (a *app) holdsCommand() *cobra.Command {
 					}
 					for _, g := range gaps {
 						l.items = append(l.items, holdView{
-							Consumer: c.Name, Route: g.Route, Stream: g.Stream, Held: g.Waiting, Expected: g.Expected, Lowest: g.Lowest,
-							Highest: g.Highest, Since: a.stamp(g.Since), OldestHeldAt: a.stamp(g.Since), Until: a.stamp(g.Until),
+							Consumer: c.Name, Route: g.Route, Stream: g.Stream, Held: g.Waiting, Missing: g.Expected, Since: a.stamp(g.Since),
+							Until: a.stamp(g.Until),
 						})
 					}
 				}
@@ -64,7 +64,7 @@ func (a *app) holdsCommand() *cobra.Command {
 		},
 	}
 	a.consumerFlag(cmd, &name, anyConsumer)
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many of each consumer")
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many of each kind and consumer")
 	return cmd
 }
 
@@ -76,8 +76,10 @@ func (a *app) holdColumns() []column[holdView] {
 		{name: "held", of: func(h holdView) string { return fmt.Sprint(h.Held) }},
 		{name: "waits for", of: func(h holdView) string {
 			switch {
-			case h.Expected != 0:
-				return fmt.Sprintf("version %d, which is missing; it has versions from %d to %d", h.Expected, h.Lowest, h.Highest)
+			case h.Missing > 0 && h.Until == nil:
+				return fmt.Sprintf("version %d", h.Missing)
+			case h.Missing > 0:
+				return fmt.Sprintf("version %d, until %s", h.Missing, a.at(*h.Until))
 			case h.BlockedBy == 0:
 				return "its turn: it is being released"
 			}
