@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -21,13 +21,11 @@ type decimal struct{ d *apd.Decimal }
 // maxDigits bounds a decimal on both sides of the point. Without a bound, 1e999999999 + 1 would need a gigabyte.
 const maxDigits = 1000
 
-var (
-	decimalText = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,9})?$`)
-	exact       = apd.Context{Precision: 0, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent, Traps: apd.DefaultTraps}
-)
+// exact is arithmetic that never rounds.
+var exact = apd.Context{Precision: 0, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent, Traps: apd.DefaultTraps}
 
 func parseDecimal(text string) (decimal, error) {
-	if len(text) > 2*maxDigits || !decimalText.MatchString(text) {
+	if len(text) > 2*maxDigits || !isDecimal(text) {
 		return decimal{}, fmt.Errorf("%q is no decimal number", clip(text, 40))
 	}
 	d, _, err := apd.NewFromString(text)
@@ -35,6 +33,37 @@ func parseDecimal(text string) (decimal, error) {
 		return decimal{}, fmt.Errorf("%q is no decimal number", clip(text, 40))
 	}
 	return bounded(d)
+}
+
+// isDecimal reports whether text is -12.50e3 or simpler. NaN, Infinity, +1, .5 and 1_000 are not.
+func isDecimal(text string) bool {
+	text = strings.TrimPrefix(text, "-")
+	digits := func() bool {
+		n := 0
+		for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+			n++
+		}
+		text = text[n:]
+		return n > 0
+	}
+	if !digits() {
+		return false
+	}
+	if rest, ok := strings.CutPrefix(text, "."); ok {
+		if text = rest; !digits() {
+			return false
+		}
+	}
+	if text == "" {
+		return true
+	}
+	if text[0] != 'e' && text[0] != 'E' {
+		return false
+	}
+	if text = text[1:]; text != "" && (text[0] == '+' || text[0] == '-') {
+		text = text[1:]
+	}
+	return len(text) <= 9 && digits() && text == ""
 }
 
 func bounded(d *apd.Decimal) (decimal, error) {

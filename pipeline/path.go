@@ -82,6 +82,9 @@ func named(in *input, name string) (any, error) {
 }
 
 func isRoot(root string, sc scope) bool {
+	if root == "event" { // also where there are none, or none yet
+		return true
+	}
 	for n := range sc {
 		if strings.HasPrefix(n, root+".") {
 			return true
@@ -103,7 +106,7 @@ func unknownName(name string, sc scope) error {
 		if w := nearest(part, parts); w != "" {
 			part = w
 		}
-		e.hint = "declare it in the event section: event: {" + part + ": $.name}"
+		e.hint = "declare it in the event section, of the document: event: {" + part + ": $.name}"
 	} else {
 		e.hint = "known are " + strings.Join(known, ", ")
 	}
