@@ -157,8 +157,11 @@ func asDecimal(v ref.Val) (decimal, bool) {
 	return decimal{}, false
 }
 
+// binary is an operator of CEL.
+type binary = func(l, r ref.Val) ref.Val
+
 // arithmetic works on decimals where one of the two is one, and as CEL does otherwise.
-func arithmetic(op func(d, x, y *apd.Decimal) (apd.Condition, error), otherwise func(l, r ref.Val) ref.Val) func(l, r ref.Val) ref.Val {
+func arithmetic(op func(d, x, y *apd.Decimal) (apd.Condition, error), otherwise binary) binary {
 	return func(l, r ref.Val) ref.Val {
 		_, left := l.(decimal)
 		_, right := r.(decimal)
@@ -182,7 +185,7 @@ func arithmetic(op func(d, x, y *apd.Decimal) (apd.Condition, error), otherwise 
 	}
 }
 
-func compare(holds func(int) bool) func(l, r ref.Val) ref.Val {
+func compare(holds func(int) bool) binary {
 	return func(l, r ref.Val) ref.Val {
 		_, left := l.(decimal)
 		_, right := r.(decimal)
@@ -222,7 +225,8 @@ func operators() []cel.EnvOption {
 			overload("add_duration_duration", cel.DurationType, cel.DurationType, cel.DurationType),
 			overload("add_duration_timestamp", cel.TimestampType, cel.DurationType, cel.TimestampType),
 			overload("add_timestamp_duration", cel.TimestampType, cel.TimestampType, cel.DurationType),
-			overload("add_decimal", dec, dec, dec), overload("add_decimal_int64", dec, dec, cel.IntType), overload("add_int64_decimal", dec, cel.IntType, dec),
+			overload("add_decimal", dec, dec, dec), overload("add_decimal_int64", dec, dec, cel.IntType),
+			overload("add_int64_decimal", dec, cel.IntType, dec),
 			cel.SingletonBinaryBinding(arithmetic(exact.Add, func(l, r ref.Val) ref.Val {
 				if a, ok := l.(traits.Adder); ok {
 					return a.Add(r)
@@ -235,7 +239,8 @@ func operators() []cel.EnvOption {
 			overload("subtract_duration_duration", cel.DurationType, cel.DurationType, cel.DurationType),
 			overload("subtract_timestamp_duration", cel.TimestampType, cel.TimestampType, cel.DurationType),
 			overload("subtract_timestamp_timestamp", cel.DurationType, cel.TimestampType, cel.TimestampType),
-			overload("subtract_decimal", dec, dec, dec), overload("subtract_decimal_int64", dec, dec, cel.IntType), overload("subtract_int64_decimal", dec, cel.IntType, dec),
+			overload("subtract_decimal", dec, dec, dec), overload("subtract_decimal_int64", dec, dec, cel.IntType),
+			overload("subtract_int64_decimal", dec, cel.IntType, dec),
 			cel.SingletonBinaryBinding(arithmetic(exact.Sub, func(l, r ref.Val) ref.Val {
 				if s, ok := l.(traits.Subtractor); ok {
 					return s.Subtract(r)
@@ -245,7 +250,8 @@ func operators() []cel.EnvOption {
 		cel.Function("_*_",
 			overload("multiply_int64", cel.IntType, cel.IntType, cel.IntType),
 			overload("multiply_uint64", cel.UintType, cel.UintType, cel.UintType),
-			overload("multiply_decimal", dec, dec, dec), overload("multiply_decimal_int64", dec, dec, cel.IntType), overload("multiply_int64_decimal", dec, cel.IntType, dec),
+			overload("multiply_decimal", dec, dec, dec), overload("multiply_decimal_int64", dec, dec, cel.IntType),
+			overload("multiply_int64_decimal", dec, cel.IntType, dec),
 			cel.SingletonBinaryBinding(arithmetic(exact.Mul, func(l, r ref.Val) ref.Val {
 				if m, ok := l.(traits.Multiplier); ok {
 					return m.Multiply(r)
@@ -273,7 +279,8 @@ func operators() []cel.EnvOption {
 		} {
 			all = append(all, overload(word+"_"+id, cel.BoolType, t, t))
 		}
-		all = append(all, overload(word+"_decimal_int64", cel.BoolType, dec, cel.IntType), overload(word+"_int64_decimal", cel.BoolType, cel.IntType, dec))
+		all = append(all, overload(word+"_decimal_int64", cel.BoolType, dec, cel.IntType),
+			overload(word+"_int64_decimal", cel.BoolType, cel.IntType, dec))
 		opts = append(opts, cel.Function(op, append(all, cel.SingletonBinaryBinding(compare(holds)))...))
 	}
 	// Conversions.

@@ -155,7 +155,8 @@ func parseSteps(root, rest string) (steps []step, ok bool) {
 			used = end + 1
 			if n, err := strconv.ParseUint(inner, 10, 31); err == nil {
 				s.index = int(n)
-			} else if len(inner) > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[len(inner)-1] == inner[0] && !strings.ContainsAny(inner[1:len(inner)-1], `"'\`) {
+			} else if len(inner) > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[len(inner)-1] == inner[0] &&
+				!strings.ContainsAny(inner[1:len(inner)-1], `"'\`) {
 				s.name = inner[1 : len(inner)-1]
 			} else {
 				return nil, false
