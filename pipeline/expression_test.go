@@ -232,3 +232,14 @@ func TestTheKindOfAnExpressionIsKnownWhenItIsCompiled(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyDecimalNumbersAreDecimals(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"0": true, "-12.50": true, "1e3": true, "1E+3": true, "1.5e-3": true, "007": true,
+		"": false, "-": false, "+1": false, ".5": false, "5.": false, "1e": false, "1e+": false, "NaN": false, "Infinity": false, "1_000": false, "0x1f": false, " 1": false, "1 ": false, "1e1234567890": false, "--1": false, "1.2.3": false,
+	} {
+		if _, err := parseDecimal(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

@@ -255,7 +255,8 @@ func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int
 	}
 	for _, k := range m.keys {
 		if k.name == name {
-			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60), k.at.line)
+			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60),
+				k.at.line)
 			return
 		}
 	}
