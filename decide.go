@@ -217,14 +217,14 @@ func (d *decider[Tx]) runRecords(ctx context.Context, s Session[Tx], steps []*st
 			decided[st.KeyID] = st
 		}
 		if st.Supersedes() {
-			corrected = note(corrected, st)
+			corrected = noteCorrection(corrected, st)
 		}
 	}
 	return nil
 }
 
-// note keeps who corrects a key.
-func note[Tx any](corrected map[KeyID]*step[Tx], by *step[Tx]) map[KeyID]*step[Tx] {
+// noteCorrection keeps who corrects a key.
+func noteCorrection[Tx any](corrected map[KeyID]*step[Tx], by *step[Tx]) map[KeyID]*step[Tx] {
 	if corrected == nil {
 		corrected = map[KeyID]*step[Tx]{}
 	}
@@ -289,9 +289,9 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 		default:
 			firsts[st.KeyID] = st
 			fresh = append(fresh, st)
-			if st.Identity.Supersedes != "" {
-				corrected = note(corrected, st)
-			}
+		}
+		if firsts[st.KeyID] == st && st.Identity.Supersedes != "" || st.Supersedes() {
+			corrected = noteCorrection(corrected, st)
 		}
 	}
 	if len(fresh) > 0 {
@@ -301,7 +301,7 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 	}
 	for _, st := range late {
 		by := corrected[st.KeyID]
-		if by.Outcome != Applied { // what becomes of it is decided without
+		if !by.Supersedes() { // what becomes of it is decided without
 			return st.splits()
 		}
 		st.supersede(by.Identity.Key)

@@ -96,8 +96,9 @@ var (
 	// ErrStoreWentBack means that the database has lost commits that this owner has seen (a failover or a restore):
 	// raise an alarm and read on from the store's position.
 	ErrStoreWentBack = errors.New("store went back: the database lost commits that had been acknowledged")
-	// ErrRaced means that another transaction decided one of the keys meanwhile: nothing was written, apply again.
-	ErrRaced = errors.New("raced: another transaction decided one of the keys first")
+	// ErrRaced means that another transaction decided one of the keys, or wrote one of the rows, meanwhile: nothing was written,
+	// apply again.
+	ErrRaced = errors.New("raced: another transaction was first")
 	// ErrNoPosition means that the store has never seen this partition, and was not told where it starts.
 	ErrNoPosition = errors.New("no position: the store has never seen this partition")
 	// ErrOtherTopic is an ErrNoPosition: it has a position for a topic of the same name with another id.

@@ -34,6 +34,7 @@ func TestImportDirections(t *testing.T) {
 	owns("github.com/prometheus", "metrics", "examples", "cmd")
 	owns("go.opentelemetry.io/otel", "tracing", "examples", "cmd")
 	owns("go.opentelemetry.io/otel/sdk", "examples", "cmd") // which spans are kept is the program's decision
+	owns("github.com/spf13/cobra", "cmd")
 	owns("testing", kits...)
 
 	for pkg, list := range production {

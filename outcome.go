@@ -131,8 +131,10 @@ func (d *Decision) Claims() bool {
 	return (d.Outcome.Claims() || d.Outcome == Duplicate && d.OfAnother) && d.Identity.Key != "" && d.Prior == nil
 }
 
-// Supersedes reports whether d marks another key as superseded.
-func (d *Decision) Supersedes() bool { return d.Outcome == Applied && d.Identity.Supersedes != "" }
+// Supersedes reports whether d marks another key as superseded: also where d itself was, because its own correction came first.
+func (d *Decision) Supersedes() bool {
+	return (d.Outcome == Applied || d.Outcome == Superseded) && d.Identity.Supersedes != ""
+}
 
 // Prior is a decision found in the store.
 type Prior struct {

@@ -160,7 +160,8 @@ type Session[Tx any] interface {
 	Rows() Rows
 	// Tx is what handlers get. They cannot end it: Commit and Rollback refuse with ErrTxEnded.
 	Tx() Tx
-	// Statements counts what has been run through Tx so far. Unchanged means that there is nothing to undo.
+	// Statements counts what has been run through Tx and Rows so far, reads too: one that failed must be undone. Unchanged means
+	// that there is nothing to undo.
 	Statements() int
 	// Mark starts (or moves) a point to return to; Undo returns to it.
 	Mark(ctx context.Context) error

@@ -77,8 +77,10 @@ func (t *Table) Validate() error {
 		bad("the column behind the key is its guard, and must be there and not null")
 	}
 	seen := map[string]bool{}
-	for _, c := range t.Columns {
+	for i, c := range t.Columns {
 		switch {
+		case i < t.Key && (c.Kind == KindDecimal || c.Kind == KindJSON):
+			bad("column %q is part of the key, and %s: what is equal is spelled in several ways", c.Name, c.Kind)
 		case c.Name == "":
 			bad("the name of a column is empty")
 		case seen[c.Name]:

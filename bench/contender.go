@@ -53,6 +53,8 @@ var contenders = []contender{
 		describe: "transaction per record: marker, select for update, write"},
 	{name: "pawl-projection", kind: "projection", share: 1, run: runPawlProjection, check: checkPawl, table: "case_state", fromLog: true,
 		describe: "effect.Projection"},
+	{name: "yaml-projection", kind: "projection", share: 1, run: runDeclared, check: checkPawl, table: "case_state", fromLog: true,
+		describe: "the same from a file"},
 	{name: "copy-projection", kind: "projection", share: 1, run: copyOf(1, decisions, caseState), check: checkCopy, table: "copy_state", copyOf: "pawl-projection",
 		rows: []copyable{decisions, caseState}, describe: "COPY of its rows"},
 	{name: "classic-workflow", kind: "workflow", share: 20, run: classicEffect(classicWorkflow), check: checkClassic, table: "case_state", fromLog: true,

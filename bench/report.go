@@ -31,6 +31,9 @@ var bars = []struct {
 // guardedShare: what the guards against trouble may cost while there is none.
 const guardedShare = 0.95
 
+// declaredShare: what a pipeline from a file must keep of the throughput of the same effect in Go.
+const declaredShare = 0.85
+
 // The bars of declared effects: how many times the classic form with one worker, and which share of COPY.
 const (
 	effectTimes = 16
@@ -71,6 +74,9 @@ func (r results) print(out io.Writer) {
 			fmt.Fprint(out, " (IN DOUBT, see below)")
 		}
 		fmt.Fprintf(out, "; CPU per record: %s× less\n", decimals(r.cheaper(b.name, "classic-1"), 1))
+	}
+	if got := r.times("yaml-projection", "pawl-projection"); got > 0 {
+		fmt.Fprintf(out, "bar yaml-projection ≥ %s of pawl-projection: %s, %s\n", percent(declaredShare), percent(got), reached(got >= declaredShare))
 	}
 	if got := r.times("pawl-guarded", "pawl-batch"); got > 0 {
 		fmt.Fprintf(out, "bar pawl-guarded ≥ %s of pawl-batch: %s, %s; CPU per record: %s of it\n", percent(guardedShare), percent(got), reached(got >= guardedShare),

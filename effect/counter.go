@@ -358,7 +358,9 @@ func (f *counting[T]) note(e *pawl.Envelope[T], back []*contribution, parts [][]
 				nothing[i] = int64(0)
 			}
 		}
-		f.keep(e.Supersedes, f.contributed(e.Supersedes, 1, nothing, e.Key))
+		its := f.contributed(e.Supersedes, 1, nothing, e.Key)
+		its.changed = true // if the original has come meanwhile, this one is not to blame
+		f.keep(e.Supersedes, its)
 	}
 	for i, p := range parts {
 		f.keep(e.Key, f.contributed(e.Key, i+1, p, nil))
@@ -378,10 +380,10 @@ func (f *counting[T]) write(ctx context.Context, rows pawl.Rows) error {
 	var insert, put, before []pawl.Row
 	for _, k := range f.order {
 		switch {
-		case k.before == nil:
-			insert = append(insert, k.row)
 		case k.changed:
 			put, before = append(put, k.row), append(before, k.before)
+		case k.before == nil:
+			insert = append(insert, k.row)
 		}
 	}
 	if len(insert) > 0 {

@@ -189,6 +189,18 @@ func TestAnEventMayContributeToSeveralGroups(t *testing.T) {
 	w.wantTable("breaches", append(lines, "us 12:00:00 0 0")...)
 }
 
+func TestAnEventIsCountedWholeOrNotAtAll(t *testing.T) {
+	w := newWorld(t, counter(split))
+	full := breach{Region: "us", N: math.MaxInt64}
+	want(t, w.fold(hits("a", "", full, breach{Region: "eu", N: 1}), hits("b", "", breach{Region: "eu", N: 5}, breach{Region: "new", N: 1}, full), hits("c", "a", breach{Region: "eu", N: 2}, full)),
+		"applied", `quarantined validation: column "n": the sum does not fit`, "applied")
+	w.wantTable("breaches", "eu 12:00:00 2 0", fmt.Sprintf("us 12:00:00 %d 0", int64(math.MaxInt64)))
+
+	w = newWorld(t, counter(func(c *effect.Counter[breach]) { slices.Reverse(c.Sum) }))
+	want(t, w.fold(hit("a", "", "eu", math.MaxInt64, "1"), hit("b", "", "eu", 1, "5")), "applied", "quarantined validation")
+	w.wantTable("breaches", fmt.Sprintf("eu 12:00:00 1 %d", int64(math.MaxInt64)))
+}
+
 func TestTotalsAreEvidence(t *testing.T) {
 	w := newWorld(t, counter(func(c *effect.Counter[breach]) { keptIn(c); c.States = true }))
 	got := w.fold(hit("a", "", "eu", 1, "1"), hit("b", "a", "us", 2, "1"))
@@ -198,6 +210,10 @@ func TestTotalsAreEvidence(t *testing.T) {
 	}
 	w.fold(hit("c", "z", "eu", 1, "1"))
 	want(t, w.fold(hit("d", "z", "eu", 1, "1")), "quarantined validation")
+
+	w = newWorld(t, counter(func(c *effect.Counter[breach]) { split(c); c.States = true }))
+	w.fold(hits("c", "z")) // which has no group
+	want(t, w.fold(hits("d", "z"), hits("e", "", breach{Region: "eu"})), "quarantined validation", "applied")
 }
 
 func TestACounterIsChecked(t *testing.T) {

@@ -70,8 +70,14 @@ func TestALedgerKeepsWhatEventsPost(t *testing.T) {
 	if calls := strings.Join(w.rows.calls, ", "); calls != "insert entries, add balances" {
 		t.Errorf("calls: %s", calls)
 	}
-	w.fold(post("d", "alice", "-10.29"))
+	own := post("d", "alice", "-10.29")
+	own.Stream = "alice"
+	if v := w.fold(own)[0]; v.RowAffected != "" {
+		t.Errorf("row affected: %q, which the stream says", v.RowAffected)
+	}
 	w.wantTable("balances", "alice 0.00", "bob 89.90")
+	w.fold(post("e", "carol", "-0.0"))
+	w.wantTable("balances", "alice 0.00", "bob 89.90", "carol 0.0")
 }
 
 func TestALedgerWithoutBalancesOnlyInserts(t *testing.T) {

@@ -114,18 +114,19 @@ func TestTheSameVersionAgainIsADuplicateOrAConflict(t *testing.T) {
 		again doc
 		want  string
 	}{
-		"equal":               {body, "duplicate: the row has version 2 already, and says the same"},
-		"decimal respelled":   {doc{"OPEN", "01.500", body.Tags, false, ""}, "duplicate"},
-		"json respelled":      {doc{"OPEN", "1.5", json.RawMessage(`{"b":["x",null], "a":1.00e0}`), false, ""}, "duplicate"},
-		"a column kept":       {doc{"OPEN", "9", body.Tags, true, ""}, "duplicate"},
-		"other text":          {doc{"SHUT", "1.50", body.Tags, false, ""}, "quarantined conflict: the row has version 2 already, and says something else"},
-		"other decimal":       {doc{"OPEN", "1.51", body.Tags, false, ""}, "quarantined conflict"},
-		"no decimal":          {doc{"OPEN", "", body.Tags, false, ""}, "quarantined conflict"},
-		"other json number":   {doc{"OPEN", "1.50", map[string]any{"a": 2, "b": []any{"x", nil}}, false, ""}, "quarantined conflict"},
-		"other json length":   {doc{"OPEN", "1.50", map[string]any{"a": 1, "b": []any{"x"}}, false, ""}, "quarantined conflict"},
-		"other json name":     {doc{"OPEN", "1.50", map[string]any{"c": 1, "b": []any{"x", nil}}, false, ""}, "quarantined conflict"},
-		"json of other kinds": {doc{"OPEN", "1.50", []any{}, false, ""}, "quarantined conflict"},
-		"no json":             {doc{"OPEN", "1.50", nil, false, ""}, "quarantined conflict"},
+		"equal":                {body, "duplicate: the row has version 2 already, and says the same"},
+		"decimal respelled":    {doc{"OPEN", "01.500", body.Tags, false, ""}, "duplicate"},
+		"json respelled":       {doc{"OPEN", "1.5", json.RawMessage(`{"b":["x",null], "a":1.00e0}`), false, ""}, "duplicate"},
+		"a column kept":        {doc{"OPEN", "9", body.Tags, true, ""}, "duplicate"},
+		"other text":           {doc{"SHUT", "1.50", body.Tags, false, ""}, "quarantined conflict: the row has version 2 already, and says something else"},
+		"other decimal":        {doc{"OPEN", "1.51", body.Tags, false, ""}, "quarantined conflict"},
+		"no decimal":           {doc{"OPEN", "", body.Tags, false, ""}, "quarantined conflict"},
+		"other json number":    {doc{"OPEN", "1.50", map[string]any{"a": 2, "b": []any{"x", nil}}, false, ""}, "quarantined conflict"},
+		"other json length":    {doc{"OPEN", "1.50", map[string]any{"a": 1, "b": []any{"x"}}, false, ""}, "quarantined conflict"},
+		"other json name":      {doc{"OPEN", "1.50", map[string]any{"c": 1, "b": []any{"x", nil}}, false, ""}, "quarantined conflict"},
+		"json with more names": {doc{"OPEN", "1.50", map[string]any{"a": 1, "b": []any{"x", nil}, "c": 1}, false, ""}, "quarantined conflict"},
+		"json of other kinds":  {doc{"OPEN", "1.50", []any{}, false, ""}, "quarantined conflict"},
+		"no json":              {doc{"OPEN", "1.50", nil, false, ""}, "quarantined conflict"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, casesOf(nil))

@@ -30,6 +30,9 @@ func (s *truth) Ask(_ context.Context, stream string) (pawl.Answer, bool, error)
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, stream)
 	v, ok := s.at[stream]
+	if !ok {
+		v = 99 // which nobody must look at
+	}
 	values := map[string]any{"status": fmt.Sprintf("truth-%d", v), "fee": v, "tags": nil, "more": "is ignored"}
 	delete(values, s.drop)
 	if s.bad != nil {
@@ -130,7 +133,10 @@ func TestASourceThatFailsBlamesNobody(t *testing.T) {
 	s.drop, s.bad = "", 1.5
 	_, err = w.try([]pawl.Envelope[doc]{ev("c1", 3, st("C"))}, nil)
 	wantError(t, err, `column "fee": 1.5 is a float`)
-	s.bad, s.drop = nil, "event_id"
+	s.at["c1"], s.bad = 0, nil
+	_, err = w.try([]pawl.Envelope[doc]{ev("c1", 3, st("C"))}, nil)
+	wantError(t, err, "the source of truth is at version 0")
+	s.at["c1"], s.drop = 4, "event_id"
 	want(t, w.fold(ev("c1", 3, st("C"))), "superseded")
 }
 

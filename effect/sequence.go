@@ -3,7 +3,6 @@ package effect
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -61,7 +60,7 @@ type track struct {
 	stream  string
 	before  pawl.Row // as it was read
 	row     pawl.Row // as it is now; nil: there is none
-	current int64    // the row's version, or its time in microseconds; lowest where there is none
+	current int64    // the row's version, or its time in microseconds; 0 where there is none
 	changed bool
 	corrupt string // what is wrong with the row
 	pending []int  // records that are early, by version and then as they came
@@ -188,9 +187,6 @@ func (s *sequence[T]) place(e *pawl.Envelope[T]) int64 {
 
 // begin takes over a row that was read.
 func (f *folding[T]) begin(t *track, row pawl.Row) {
-	if f.rule == NewerTime {
-		t.current = math.MinInt64
-	}
 	if row == nil {
 		return
 	}

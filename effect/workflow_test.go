@@ -83,12 +83,12 @@ func TestAWorkflowTellsWhyItRefuses(t *testing.T) {
 }
 
 func TestAStateThatIsNoneOfTheMachinesIsCorruption(t *testing.T) {
-	for _, state := range []any{"LOST", nil} {
+	for state, reason := range map[any]string{"LOST": `the row's state "LOST" is none of the machine's`, nil: "the row has no state"} {
 		e := workflow(nil)
 		w := newWorld(t, e)
 		tables, _ := e.Tables()
 		w.rows.seed(tables[0], pawl.Row{"c1", int64(2), state, ""})
-		want(t, w.fold(ev("c1", 3, st("CLOSED")), ev("c2", 1, st("NEW"))), "quarantined corruption: corruption: the row", "applied")
+		want(t, w.fold(ev("c1", 3, st("CLOSED")), ev("c2", 1, st("NEW"))), "quarantined corruption: corruption: "+reason, "applied")
 	}
 }
 

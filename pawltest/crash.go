@@ -31,6 +31,14 @@ func EveryCrashBatch[S pawl.Store[Tx], Tx, T any](
 	everyCrash(t, open, func(r *pawl.Runner[Tx]) { pawl.HandleBatch(r, route, dec, h) }, records, check)
 }
 
+// EveryCrashEffect is EveryCrash for a declared effect.
+func EveryCrashEffect[S pawl.Store[Tx], Tx, T any](
+	t testing.TB, open func(testing.TB) S, dec pawl.Decoder[T], e pawl.Effect[T], records []pawl.Record, check func(testing.TB, S),
+) {
+	t.Helper()
+	everyCrash(t, open, func(r *pawl.Runner[Tx]) { pawl.Apply(r, route, dec, e) }, records, check)
+}
+
 func everyCrash[S pawl.Store[Tx], Tx any](
 	t testing.TB, open func(testing.TB) S, register func(*pawl.Runner[Tx]), records []pawl.Record, check func(testing.TB, S),
 ) {

@@ -33,6 +33,12 @@ func RunBatch[Tx, T any](t testing.TB, store pawl.Store[Tx], dec pawl.Decoder[T]
 	return run(t, store, func(r *pawl.Runner[Tx]) { pawl.HandleBatch(r, route, dec, h) }, records)
 }
 
+// RunEffect is Run for a declared effect. What is held because it came early is as it was decided last.
+func RunEffect[Tx, T any](t testing.TB, store pawl.Store[Tx], dec pawl.Decoder[T], e pawl.Effect[T], records ...pawl.Record) *Result {
+	t.Helper()
+	return run(t, store, func(r *pawl.Runner[Tx]) { pawl.Apply(r, route, dec, e) }, records)
+}
+
 var route = pawl.Route{Name: "handler", Topics: []string{Topic}}
 
 func run[Tx any](t testing.TB, store pawl.Store[Tx], register func(*pawl.Runner[Tx]), records []pawl.Record) *Result {
@@ -121,7 +127,7 @@ func (w *watch) onSettled(s pawl.Settled) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, d := range s.Decisions {
-		w.settled[place{s.Partition.Index, d.Record.Offset}] = *d
+		w.settled[place{d.Record.Partition.Index, d.Record.Offset}] = *d // which may have waited in another partition
 	}
 	w.passed(s.Partition, s.Next)
 }

@@ -135,9 +135,9 @@ func (b *binder) fields(n *node, v any, path string) {
 		b.mark(at, b.keyPlace(n, f.key), item)
 		b.value(item, rv.FieldByIndex(f.index), at, f)
 	}
-	for i, k := range n.keys {
+	for _, k := range n.keys {
 		if !known[k.name] {
-			b.unknown(k, n.items[i], path, rv.Type())
+			b.unknown(k, path, rv.Type())
 		}
 	}
 }
@@ -163,16 +163,22 @@ func (b *binder) missing(n *node, path string, f field) {
 	b.fault(rule, at, path, hint, "%s is missing in %s", f.key, name(path))
 }
 
+const (
+	whyAutoCommit = "offsets are committed by Pawl, after the effects: with auto-commit what was read and not applied would be lost"
+	whyReset      = "a position that is lost must not be guessed: records would be skipped. Where a new pipeline begins is start:"
+	whyTLS        = "a certificate that is not checked protects from nobody: give the authority as tls.ca"
+)
+
 // refusedKeys are keys that people know from elsewhere, and that would undo what Pawl is for.
 var refusedKeys = map[string]struct{ rule, why string }{
-	"enable.auto.commit":   {"auto-commit", "offsets are committed by Pawl, after the effects: with auto-commit what was read and not applied would be lost"},
-	"enable_auto_commit":   {"auto-commit", "offsets are committed by Pawl, after the effects: with auto-commit what was read and not applied would be lost"},
-	"auto_commit":          {"auto-commit", "offsets are committed by Pawl, after the effects: with auto-commit what was read and not applied would be lost"},
-	"auto.offset.reset":    {"offset-reset", "a position that is lost must not be guessed: records would be skipped. Where a new pipeline begins is start:"},
-	"auto_offset_reset":    {"offset-reset", "a position that is lost must not be guessed: records would be skipped. Where a new pipeline begins is start:"},
+	"enable.auto.commit":   {"auto-commit", whyAutoCommit},
+	"enable_auto_commit":   {"auto-commit", whyAutoCommit},
+	"auto_commit":          {"auto-commit", whyAutoCommit},
+	"auto.offset.reset":    {"offset-reset", whyReset},
+	"auto_offset_reset":    {"offset-reset", whyReset},
 	"synchronous_commit":   {"async-commit", "a commit that the database may lose must not be followed by an offset: leave synchronous_commit on"},
-	"insecure_skip_verify": {"insecure-tls", "a certificate that is not checked protects from nobody: give the authority as tls.ca"},
-	"insecureSkipVerify":   {"insecure-tls", "a certificate that is not checked protects from nobody: give the authority as tls.ca"},
+	"insecure_skip_verify": {"insecure-tls", whyTLS},
+	"insecureSkipVerify":   {"insecure-tls", whyTLS},
 	"default_once_per":     {"once-per", "once_per has no default: only the owner of the events knows what is the same"},
 	"exactly_once":         {"unknown-key", "every pipeline is; what it is counted by is once_per"},
 	"max.poll.interval.ms": {"unknown-key", "polling goes on while effects are applied: there is nothing to set"},
@@ -187,7 +193,7 @@ var refusedKeys = map[string]struct{ rule, why string }{
 	"dedupe":               {"unknown-key", "write once_per"},
 }
 
-func (b *binder) unknown(k key, value *node, path string, t reflect.Type) {
+func (b *binder) unknown(k key, path string, t reflect.Type) {
 	at := join(path, k.name)
 	if r, ok := refusedKeys[k.name]; ok {
 		b.fault(r.rule, k.at, at, r.why, "%s is no key of %s", k.name, name(path))

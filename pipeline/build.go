@@ -54,7 +54,8 @@ func (p *Pipeline) Config() pawl.Config {
 	c := pawl.Config{
 		Consumer: p.ConsumerName(), Workers: p.Limits.Workers, MaxBatch: p.Limits.Batch, MaxTries: p.Limits.Tries,
 		MaxHeld: p.Limits.Held, HandlerTimeout: time.Duration(p.Limits.Timeout),
-		Budget: pawl.Budget{Window: time.Duration(p.Budget.Window), Records: p.Budget.Records, Share: float64(p.Budget.Percent) / 100},
+		Budget: pawl.Budget{Window: time.Duration(p.Budget.Window), Records: p.Budget.Records,
+			Share: float64(p.Budget.Percent) / 100},
 	}
 	if p.Start == "committed" {
 		c.Start = pawl.StartCommitted

@@ -41,7 +41,8 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 		cel.CustomTypeAdapter(adapter{types.DefaultTypeAdapter}),
 		cel.ParserExpressionSizeLimit(maxExprBytes),
 		cel.ParserRecursionLimit(maxExprDepth),
-		cel.Function("truncate", cel.Overload("truncate_timestamp_duration", []*cel.Type{cel.TimestampType, cel.DurationType}, cel.TimestampType,
+		cel.Function("truncate", cel.Overload("truncate_timestamp_duration",
+			[]*cel.Type{cel.TimestampType, cel.DurationType}, cel.TimestampType,
 			cel.BinaryBinding(truncate))),
 	}
 	return cel.NewCustomEnv(append(opts, operators()...)...)
@@ -219,7 +220,8 @@ func noFloats(a *ast.AST) error {
 		if e.Kind() == ast.LiteralKind && found == nil {
 			if _, ok := e.AsLiteral().(types.Double); ok {
 				at := a.SourceInfo().GetStartLocation(e.ID())
-				found = &celError{"a number with a point is a float, which is not exact", `write decimal("12.50")`, at.Line(), at.Column() + 1}
+				found = &celError{"a number with a point is a float, which is not exact", `write decimal("12.50")`, at.Line(),
+					at.Column() + 1}
 			}
 		}
 	}))

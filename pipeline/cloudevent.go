@@ -24,7 +24,8 @@ func (d *decoder) decodeCloudEvent(m pawl.Meta, value []byte, doc *Document) (pa
 	switch {
 	case strings.HasPrefix(media, "application/cloudevents-batch"):
 		return pawl.Fingerprint{}, errors.New("a batch of CloudEvents is not one event: send them one in a record")
-	case strings.HasPrefix(media, "application/cloudevents") && media != "application/cloudevents+json" && media != "application/cloudevents":
+	case strings.HasPrefix(media, "application/cloudevents") && media != "application/cloudevents+json" &&
+		media != "application/cloudevents":
 		return pawl.Fingerprint{}, fmt.Errorf("a CloudEvent in %s is not read: send JSON", clip(media, 60))
 	case !strings.HasPrefix(media, "application/cloudevents") && hasAttributes(m.Headers):
 		whole, err := structured(m.Headers, media, value)

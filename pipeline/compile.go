@@ -66,9 +66,12 @@ func (c *compiler) run() {
 		to   **program
 		kind kind
 	}{
-		{"id", p.Event.ID, &d.id, textKind}, {"stream", p.Event.Stream, &d.stream, textKind}, {"stream_type", p.Event.StreamType, &d.streamType, textKind},
-		{"version", p.Event.Version, &d.version, intKind}, {"type", p.Event.Type, &d.typ, textKind}, {"at", p.Event.At, &d.at, timeKind},
-		{"message_id", p.Event.MessageID, &d.messageID, textKind}, {"schema_version", p.Event.SchemaVersion, &d.schemaVersion, intKind},
+		{"id", p.Event.ID, &d.id, textKind}, {"stream", p.Event.Stream, &d.stream, textKind},
+		{"stream_type", p.Event.StreamType, &d.streamType, textKind},
+		{"version", p.Event.Version, &d.version, intKind}, {"type", p.Event.Type, &d.typ, textKind},
+		{"at", p.Event.At, &d.at, timeKind},
+		{"message_id", p.Event.MessageID, &d.messageID, textKind},
+		{"schema_version", p.Event.SchemaVersion, &d.schemaVersion, intKind},
 		{"supersedes", p.Event.Supersedes, &d.supersedes, textKind}, {"correlation", p.Event.Correlation, &d.correlation, textKind},
 		{"causation", p.Event.Causation, &d.causation, textKind},
 	} {
@@ -227,16 +230,17 @@ var kinds = map[kind]pawl.Kind{
 
 // Column makes of it what effects take.
 func (col column) effect() effect.Column[*Document] {
-	return effect.Column[*Document]{Name: col.Name, Kind: kinds[col.kind], Note: col.Note, Value: func(e *pawl.Envelope[*Document]) (any, error) {
-		v, err := col.eval(inputOf(e))
-		if err != nil {
-			return nil, err
-		}
-		if v == absent && col.Absent == "keep" {
-			return effect.Keep, nil
-		}
-		return stored(v, col.kind, col.text)
-	}}
+	return effect.Column[*Document]{Name: col.Name, Kind: kinds[col.kind], Note: col.Note,
+		Value: func(e *pawl.Envelope[*Document]) (any, error) {
+			v, err := col.eval(inputOf(e))
+			if err != nil {
+				return nil, err
+			}
+			if v == absent && col.Absent == "keep" {
+				return effect.Keep, nil
+			}
+			return stored(v, col.kind, col.text)
+		}}
 }
 
 func effectColumns(cols []column) []effect.Column[*Document] {

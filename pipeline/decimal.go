@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strconv"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -21,13 +21,11 @@ type decimal struct{ d *apd.Decimal }
 // maxDigits bounds a decimal on both sides of the point. Without a bound, 1e999999999 + 1 would need a gigabyte.
 const maxDigits = 1000
 
-var (
-	decimalText = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,9})?$`)
-	exact       = apd.Context{Precision: 0, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent, Traps: apd.DefaultTraps}
-)
+// exact is arithmetic that never rounds.
+var exact = apd.Context{Precision: 0, MaxExponent: apd.MaxExponent, MinExponent: apd.MinExponent, Traps: apd.DefaultTraps}
 
 func parseDecimal(text string) (decimal, error) {
-	if len(text) > 2*maxDigits || !decimalText.MatchString(text) {
+	if len(text) > 2*maxDigits || !isDecimal(text) {
 		return decimal{}, fmt.Errorf("%q is no decimal number", clip(text, 40))
 	}
 	d, _, err := apd.NewFromString(text)
@@ -35,6 +33,37 @@ func parseDecimal(text string) (decimal, error) {
 		return decimal{}, fmt.Errorf("%q is no decimal number", clip(text, 40))
 	}
 	return bounded(d)
+}
+
+// isDecimal reports whether text is -12.50e3 or simpler. NaN, Infinity, +1, .5 and 1_000 are not.
+func isDecimal(text string) bool {
+	text = strings.TrimPrefix(text, "-")
+	digits := func() bool {
+		n := 0
+		for n < len(text) && text[n] >= '0' && text[n] <= '9' {
+			n++
+		}
+		text = text[n:]
+		return n > 0
+	}
+	if !digits() {
+		return false
+	}
+	if rest, ok := strings.CutPrefix(text, "."); ok {
+		if text = rest; !digits() {
+			return false
+		}
+	}
+	if text == "" {
+		return true
+	}
+	if text[0] != 'e' && text[0] != 'E' {
+		return false
+	}
+	if text = text[1:]; text != "" && (text[0] == '+' || text[0] == '-') {
+		text = text[1:]
+	}
+	return len(text) <= 9 && digits() && text == ""
 }
 
 func bounded(d *apd.Decimal) (decimal, error) {
@@ -128,8 +157,11 @@ func asDecimal(v ref.Val) (decimal, bool) {
 	return decimal{}, false
 }
 
+// binary is an operator of CEL.
+type binary = func(l, r ref.Val) ref.Val
+
 // arithmetic works on decimals where one of the two is one, and as CEL does otherwise.
-func arithmetic(op func(d, x, y *apd.Decimal) (apd.Condition, error), otherwise func(l, r ref.Val) ref.Val) func(l, r ref.Val) ref.Val {
+func arithmetic(op func(d, x, y *apd.Decimal) (apd.Condition, error), otherwise binary) binary {
 	return func(l, r ref.Val) ref.Val {
 		_, left := l.(decimal)
 		_, right := r.(decimal)
@@ -153,7 +185,7 @@ func arithmetic(op func(d, x, y *apd.Decimal) (apd.Condition, error), otherwise 
 	}
 }
 
-func compare(holds func(int) bool) func(l, r ref.Val) ref.Val {
+func compare(holds func(int) bool) binary {
 	return func(l, r ref.Val) ref.Val {
 		_, left := l.(decimal)
 		_, right := r.(decimal)
@@ -193,7 +225,8 @@ func operators() []cel.EnvOption {
 			overload("add_duration_duration", cel.DurationType, cel.DurationType, cel.DurationType),
 			overload("add_duration_timestamp", cel.TimestampType, cel.DurationType, cel.TimestampType),
 			overload("add_timestamp_duration", cel.TimestampType, cel.TimestampType, cel.DurationType),
-			overload("add_decimal", dec, dec, dec), overload("add_decimal_int64", dec, dec, cel.IntType), overload("add_int64_decimal", dec, cel.IntType, dec),
+			overload("add_decimal", dec, dec, dec), overload("add_decimal_int64", dec, dec, cel.IntType),
+			overload("add_int64_decimal", dec, cel.IntType, dec),
 			cel.SingletonBinaryBinding(arithmetic(exact.Add, func(l, r ref.Val) ref.Val {
 				if a, ok := l.(traits.Adder); ok {
 					return a.Add(r)
@@ -206,7 +239,8 @@ func operators() []cel.EnvOption {
 			overload("subtract_duration_duration", cel.DurationType, cel.DurationType, cel.DurationType),
 			overload("subtract_timestamp_duration", cel.TimestampType, cel.TimestampType, cel.DurationType),
 			overload("subtract_timestamp_timestamp", cel.DurationType, cel.TimestampType, cel.TimestampType),
-			overload("subtract_decimal", dec, dec, dec), overload("subtract_decimal_int64", dec, dec, cel.IntType), overload("subtract_int64_decimal", dec, cel.IntType, dec),
+			overload("subtract_decimal", dec, dec, dec), overload("subtract_decimal_int64", dec, dec, cel.IntType),
+			overload("subtract_int64_decimal", dec, cel.IntType, dec),
 			cel.SingletonBinaryBinding(arithmetic(exact.Sub, func(l, r ref.Val) ref.Val {
 				if s, ok := l.(traits.Subtractor); ok {
 					return s.Subtract(r)
@@ -216,7 +250,8 @@ func operators() []cel.EnvOption {
 		cel.Function("_*_",
 			overload("multiply_int64", cel.IntType, cel.IntType, cel.IntType),
 			overload("multiply_uint64", cel.UintType, cel.UintType, cel.UintType),
-			overload("multiply_decimal", dec, dec, dec), overload("multiply_decimal_int64", dec, dec, cel.IntType), overload("multiply_int64_decimal", dec, cel.IntType, dec),
+			overload("multiply_decimal", dec, dec, dec), overload("multiply_decimal_int64", dec, dec, cel.IntType),
+			overload("multiply_int64_decimal", dec, cel.IntType, dec),
 			cel.SingletonBinaryBinding(arithmetic(exact.Mul, func(l, r ref.Val) ref.Val {
 				if m, ok := l.(traits.Multiplier); ok {
 					return m.Multiply(r)
@@ -244,7 +279,8 @@ func operators() []cel.EnvOption {
 		} {
 			all = append(all, overload(word+"_"+id, cel.BoolType, t, t))
 		}
-		all = append(all, overload(word+"_decimal_int64", cel.BoolType, dec, cel.IntType), overload(word+"_int64_decimal", cel.BoolType, cel.IntType, dec))
+		all = append(all, overload(word+"_decimal_int64", cel.BoolType, dec, cel.IntType),
+			overload(word+"_int64_decimal", cel.BoolType, cel.IntType, dec))
 		opts = append(opts, cel.Function(op, append(all, cel.SingletonBinaryBinding(compare(holds)))...))
 	}
 	// Conversions.

@@ -85,7 +85,8 @@ func (d *decoder) identify(id *pawl.Identity, in *input) error {
 		p  *program
 		to *string
 	}{
-		{d.id, &id.EventID}, {d.stream, &id.Stream}, {d.streamType, &id.StreamType}, {d.typ, &id.Type}, {d.messageID, &id.MessageID},
+		{d.id, &id.EventID}, {d.stream, &id.Stream}, {d.streamType, &id.StreamType}, {d.typ, &id.Type},
+		{d.messageID, &id.MessageID},
 		{d.supersedes, &id.Supersedes}, {d.correlation, &id.CorrelationID}, {d.causation, &id.CausationID},
 	} {
 		if v, ok := get(f.p, textKind).(string); ok {

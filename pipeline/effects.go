@@ -77,7 +77,9 @@ func (c *compiler) needs(what string, p *program, why string) {
 
 // failed reports whether something is wrong at a path already.
 func (c *compiler) failed(path string) bool {
-	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool { return f.Path == join(c.p.path, path) && f.Severity == Fault })
+	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool {
+		return f.Path == join(c.p.path, path) && f.Severity == Fault
+	})
 }
 
 // column takes the column with a role out of the others.
@@ -97,7 +99,9 @@ func (c *compiler) column(cols []column, role, path string) (string, []column) {
 
 func (c *compiler) failedBelow(path string) bool {
 	at := join(c.p.path, path)
-	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool { return len(f.Path) >= len(at) && f.Path[:len(at)] == at && f.Severity == Fault })
+	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool {
+		return strings.HasPrefix(f.Path, at) && f.Severity == Fault
+	})
 }
 
 func (c *compiler) projection(s *Projection) {
@@ -208,7 +212,8 @@ func (c *compiler) ledger(s *Ledger) {
 	var lines *program
 	switch p := s.Postings; {
 	case p != nil:
-		for path, given := range map[string]Expr{"ledger.account": s.Account, "ledger.amount": s.Amount, "ledger.currency": s.Currency} {
+		for path, given := range map[string]Expr{"ledger.account": s.Account, "ledger.amount": s.Amount,
+			"ledger.currency": s.Currency} {
 			if !given.IsZero() {
 				c.fault("no-effect", path, "say it under postings", "with postings, each entry has its own")
 			}
@@ -317,7 +322,8 @@ func (c *compiler) counter(s *Counter) {
 		cols := c.columns(g.cols, g.path)
 		for _, col := range cols {
 			if i == 1 && col.kind != intKind && col.kind != decimalKind {
-				c.fault("ledger-amount", join(g.path, col.Name), "write int("+col.text+") or decimal("+col.text+")", "%s is %s, and must be an int or a decimal", col.text, col.kind)
+				c.fault("ledger-amount", join(g.path, col.Name), "write int("+col.text+") or decimal("+col.text+")",
+					"%s is %s, and must be an int or a decimal", col.text, col.kind)
 			}
 		}
 		*g.to = effectColumns(cols)
@@ -378,7 +384,8 @@ func (c *compiler) state(s *State) {
 		if p == nil {
 			return false
 		}
-		for name, part := range map[string]*program{"event.id": d.id, "event.stream": d.stream, "event.version": d.version, "event.type": d.typ, "event.at": d.at, "event.message_id": d.messageID} {
+		for name, part := range map[string]*program{"event.id": d.id, "event.stream": d.stream, "event.version": d.version,
+			"event.type": d.typ, "event.at": d.at, "event.message_id": d.messageID} {
 			if p.uses[name] && part != nil && part.uses["$"] {
 				return true
 			}

@@ -166,7 +166,8 @@ func constant(text string) *program {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return &program{text: text, kind: intKind, eval: func(*input) (any, error) { return n, nil }}
 	}
-	if n := len(text); n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] && !strings.ContainsAny(text[1:n-1], `"'\`) {
+	if n := len(text); n >= 2 && (text[0] == '"' || text[0] == '\'') && text[n-1] == text[0] &&
+		!strings.ContainsAny(text[1:n-1], `"'\`) {
 		return &program{text: text, kind: textKind, eval: func(*input) (any, error) { return text[1 : n-1], nil }}
 	}
 	return nil

@@ -153,6 +153,7 @@ func TestAnExpressionThatFailsHasNoValue(t *testing.T) {
 		{`event.stream == "x"`, "there is no event.stream"},
 		{`$.amount / 2 > 1`, "no such overload"},
 		{`decimal("1e9999") + 1 > 0`, "more than 1000 digits"},
+		{`decimal("1e9999") > 0`, "more than 1000 digits"},
 		{`decimal("NaN") > 0`, "no decimal number"},
 		{`9223372036854775807 + event.version > 0`, "overflow"},
 		{`["a","b"].all(x, ` + deep + `.size() == 1)`, ""},
@@ -199,6 +200,8 @@ func TestAnExpressionThatDoesNotCompileSaysWhy(t *testing.T) {
 		{"event.typ == 'x'", "undeclared", ""},
 		{"meta.offset", "meta.offset is not known", ""},
 		{"$.amount > 1.5", "a float", `decimal("12.50")`},
+		{"$.amount == 12.5", "a float", `decimal("12.50")`},
+		{"[1, 2.5].size() == 2", "a float", ""},
 		{"double($.n) > 0", "undeclared reference to 'double'", ""},
 		{"$.a +", "mismatched input", ""},
 		{"truncat(event.at, duration('1h'))", "undeclared", "did you mean truncate?"},
@@ -226,6 +229,17 @@ func TestTheKindOfAnExpressionIsKnownWhenItIsCompiled(t *testing.T) {
 	} {
 		if p, err := compile(text, exprScope); err != nil || p.kind != want {
 			t.Errorf("%s: %v, %v; want %s", text, p, err, want)
+		}
+	}
+}
+
+func TestOnlyDecimalNumbersAreDecimals(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"0": true, "-12.50": true, "1e3": true, "1E+3": true, "1.5e-3": true, "007": true,
+		"": false, "-": false, "+1": false, ".5": false, "5.": false, "1e": false, "1e+": false, "NaN": false, "Infinity": false, "1_000": false, "0x1f": false, " 1": false, "1 ": false, "1e1234567890": false, "--1": false, "1.2.3": false,
+	} {
+		if _, err := parseDecimal(text); (err == nil) != ok {
+			t.Errorf("%q: %v", text, err)
 		}
 	}
 }

@@ -80,7 +80,8 @@ func (e *Refused) Error() string {
 // sorted puts findings in the order of the files, and drops repetitions.
 func sorted(all []Finding) []Finding {
 	slices.SortStableFunc(all, func(a, b Finding) int {
-		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col), strings.Compare(a.Rule, b.Rule))
+		return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col),
+			strings.Compare(a.Rule, b.Rule))
 	})
 	return slices.Compact(all)
 }

@@ -92,3 +92,72 @@ func TestAPipelineThatStopsAtPoisonFailsItsCase(t *testing.T) {
 		t.Errorf("%v, %v", results, err)
 	}
 }
+
+// A number is not taken for text: the column would hold one spelling of it.
+func TestAColumnOfAPlainPathHoldsText(t *testing.T) {
+	p := body(events, once, "audit: {table: log, columns: {k: key, x: $.x}}")
+	results, err := testFixture(t, p, `version: 1
+cases:
+  - name: c
+    records:
+      - json: {id: e1, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", x: 5}
+        outcome: quarantined
+        cause: validation
+        reason: "$.x is a number: say what the column holds, as in int($.x)"
+      - json: {id: e2, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", x: "5"}
+      - json: {id: e3, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", x: null}
+    rows: {log: [{k: e2, x: "5"}, {k: e3, x: null}]}
+`)
+	if err != nil || len(results) != 1 || len(results[0].Failures) > 0 {
+		t.Errorf("%v, %v", results, err)
+	}
+}
+
+// A condition that cannot be told is neither true nor false.
+func TestACaseOfConditionsThatFail(t *testing.T) {
+	results, err := testFixture(t, body("event: {id: $.id, stream: $.s}", once, "when: $.live", strings.Replace(state, "state: {", "state: {deleted: $.op == 'd', ", 1)), `version: 1
+cases:
+  - name: c
+    records:
+      - json: {id: e1, s: s1, live: true, op: u, x: a}
+      - json: {id: e2, s: s2, live: true, op: u, x: b}
+      - json: {id: e3, s: s1, op: d}
+        outcome: quarantined
+        cause: validation
+        reason: "when: $.live is missing"
+      - json: {id: e4, s: s1, live: "yes", op: d}
+        outcome: quarantined
+        cause: validation
+        reason: a text is no bool
+      - json: {id: e5, s: s1, live: true, x: a}
+        outcome: quarantined
+        cause: validation
+        reason: "deleted: no such key: op"
+      - json: {id: e6, s: s1, live: false, op: d}
+        outcome: ignored
+      - json: {id: e7, s: s2, live: true, op: d}
+    rows: {st: [{a: s1, x: a}]}
+`)
+	if err != nil || len(results) != 1 || len(results[0].Failures) > 0 {
+		t.Errorf("%v, %v", results, err)
+	}
+}
+
+func TestACaseOfCommands(t *testing.T) {
+	commands := "commands: {table: todo, command: '\"escalate:\" + event.stream', columns: {id: command, who: $.who, cause: {value: event.id, note: true}}}"
+	results, err := testFixture(t, body(events, once, commands), `version: 1
+cases:
+  - name: c
+    records:
+      - json: {id: e1, s: s1, v: 1, t: A, at: "2026-07-01T09:00:00Z", who: kim}
+      - json: {id: e2, s: s1, v: 2, t: A, at: "2026-07-01T09:00:00Z", who: kim}
+        outcome: ignored
+      - json: {id: e3, s: s1, v: 3, t: A, at: "2026-07-01T09:00:00Z", who: lou}
+        outcome: quarantined
+        cause: conflict
+    rows: {todo: [{id: "escalate:s1", who: kim, cause: e1}]}
+`)
+	if err != nil || len(results) != 1 || len(results[0].Failures) > 0 {
+		t.Errorf("%v, %v", results, err)
+	}
+}

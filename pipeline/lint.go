@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -71,7 +70,8 @@ func (l *linter) lint() {
 		}
 		if f.Kafka != nil {
 			if l.set.Kafka != nil {
-				f.b.fault("one-cluster", f.b.places["kafka"].key, "kafka", "say it in one of the files", "there is a cluster already")
+				f.b.fault("one-cluster", f.b.places["kafka"].key, "kafka", "say it in one of the files",
+					"there is a cluster already")
 			}
 			l.set.Kafka = f.Kafka
 			l.kafka(f)
@@ -87,7 +87,8 @@ func (l *linter) lint() {
 func (l *linter) store(f *loaded) {
 	s := f.Store
 	if s.Postgres.IsZero() == (s.SQLite == "") {
-		f.b.fault("one-store", f.b.places["store"].key, "store", "write store: {postgres: …} or store: {sqlite: …}", "a store is either PostgreSQL or SQLite")
+		f.b.fault("one-store", f.b.places["store"].key, "store", "write store: {postgres: …} or store: {sqlite: …}",
+			"a store is either PostgreSQL or SQLite")
 	}
 	if s.Schema != "" && s.SQLite != "" {
 		f.b.fault("no-effect", f.b.place("store.schema"), "store.schema", "", "SQLite has no schemas")
@@ -96,13 +97,16 @@ func (l *linter) store(f *loaded) {
 		f.b.fault("identifier", f.b.place("store.schema"), "store.schema", "", "a schema has small letters, digits and _")
 	}
 	if s.Postgres.Inline() && hasPassword(s.Postgres) {
-		f.b.report(Warning, "inline-secret", f.b.place("store.postgres"), "store.postgres", "write ${file:/path} or ${NAME}", "the password is written down here")
+		f.b.report(Warning, "inline-secret", f.b.place("store.postgres"), "store.postgres",
+			"write ${file:/path} or ${NAME}", "the password is written down here")
 	}
 	if s.Postgres.Inline() && asyncCommit.MatchString(revealed(s.Postgres)) {
-		f.b.fault("async-commit", f.b.place("store.postgres"), "store.postgres", "remove synchronous_commit", "the database may lose a commit that was answered")
+		f.b.fault("async-commit", f.b.place("store.postgres"), "store.postgres", "remove synchronous_commit",
+			"the database may lose a commit that was answered")
 	}
 	if m := weakSync.FindString(strings.ToLower(s.SQLite)); m != "" {
-		f.b.fault("sqlite-durability", f.b.place("store.sqlite"), "store.sqlite", "remove synchronous: FULL is the default", "SQLite may lose a commit with the power")
+		f.b.fault("sqlite-durability", f.b.place("store.sqlite"), "store.sqlite", "remove synchronous: FULL is the default",
+			"SQLite may lose a commit with the power")
 	}
 }
 
@@ -132,10 +136,12 @@ func (l *linter) kafka(f *loaded) {
 		return
 	}
 	if k.SASL.Mechanism == "plain" && k.TLS == nil {
-		f.b.fault("plain-without-tls", f.b.place("kafka.sasl.mechanism"), "kafka.sasl", "add tls: {}, or use scram-sha-512", "the password would be sent as it is")
+		f.b.fault("plain-without-tls", f.b.place("kafka.sasl.mechanism"), "kafka.sasl", "add tls: {}, or use scram-sha-512",
+			"the password would be sent as it is")
 	}
 	if k.SASL.Password.Inline() {
-		f.b.report(Warning, "inline-secret", f.b.place("kafka.sasl.password"), "kafka.sasl.password", "write ${file:/path} or ${NAME}", "the password is written down here")
+		f.b.report(Warning, "inline-secret", f.b.place("kafka.sasl.password"), "kafka.sasl.password",
+			"write ${file:/path} or ${NAME}", "the password is written down here")
 	}
 }
 
@@ -147,7 +153,8 @@ var (
 
 func (c *check) identifier(name, path string) {
 	if !identifier.MatchString(name) {
-		c.fault("identifier", path, "it has small letters, digits and _, and at most 63 of them", "%q is no name of a table or column", clip(name, 80))
+		c.fault("identifier", path, "it has small letters, digits and _, and at most 63 of them",
+			"%q is no name of a table or column", clip(name, 80))
 	}
 }
 
@@ -208,7 +215,8 @@ func (c *check) names() {
 	for _, other := range c.l.set.Pipelines {
 		switch {
 		case other.ConsumerName() == p.ConsumerName():
-			c.fault("same-consumer", "consumer", "give one of them another name", "%s is the consumer of the pipeline %s already", p.ConsumerName(), other.Name)
+			c.fault("same-consumer", "consumer", "give one of them another name",
+				"%s is the consumer of the pipeline %s already", p.ConsumerName(), other.Name)
 		case other.GroupName() == p.GroupName():
 			c.fault("same-group", "group", "", "%s is the group of the pipeline %s already", p.GroupName(), other.Name)
 		}
@@ -243,10 +251,12 @@ func (c *check) sections() {
 	case len(mains) > 1 && slices.Contains(mains, "audit") && len(mains) == 2:
 		c.fault("one-effect", "audit", "write also: [audit], and audit beside the other", "a pipeline has one effect")
 	case len(mains) > 1:
-		c.fault("one-effect", mains[1], "write a pipeline for each", "a pipeline has one effect, and this has %s", strings.Join(mains, ", "))
+		c.fault("one-effect", mains[1], "write a pipeline for each", "a pipeline has one effect, and this has %s",
+			strings.Join(mains, ", "))
 	}
 	if also && p.Order != "" && p.Order != "partition" {
-		c.fault("also-order", "also", "remove order, or write the audit as a pipeline of its own", "also: [audit] needs order: partition")
+		c.fault("also-order", "also", "remove order, or write the audit as a pipeline of its own",
+			"also: [audit] needs order: partition")
 	}
 	if also && p.State != nil {
 		c.fault("also", "also", "write the audit as a pipeline of its own", "a tombstone has no document that an audit could keep")
@@ -283,15 +293,18 @@ func (c *check) key() {
 		c.fault("key-is-constant", "once_per", "mostly it is event.id", "once_per is the same for all events")
 	case (only("event.stream", "event.stream_type", "meta.topic") || only("meta.key") || sameAsStream):
 		what := "the first event of each stream would take effect, and no other"
-		c.fault("key-is-stream", "once_per", "use what tells one event from another, mostly event.id; or add the version", "once_per names a stream: %s", what)
+		c.fault("key-is-stream", "once_per", "use what tells one event from another, mostly event.id; or add the version",
+			"once_per names a stream: %s", what)
 	case only("event.type", "event.stream_type", "meta.topic"):
 		c.fault("key-is-constant", "once_per", "mostly it is event.id", "once_per is the same for all events of a kind")
 	case uses["meta.timestamp"]:
-		c.fault("key-is-time", "once_per", "use what tells one event from another", "once_per depends on when the record was written")
+		c.fault("key-is-time", "once_per", "use what tells one event from another",
+			"once_per depends on when the record was written")
 	case only("event.message_id", "meta.topic"):
 		c.fault("key-is-message", "once_per", "use event.id", "once_per is new each time an event is sent")
 	case uses["meta.position"] && p.State == nil:
-		c.warn("position-key", "once_per", "use an id of the event, if it has one", "an event that is sent again takes effect again")
+		c.warn("position-key", "once_per", "use an id of the event, if it has one",
+			"an event that is sent again takes effect again")
 	}
 }
 
@@ -301,19 +314,22 @@ func (c *check) orders() {
 		c.fault("quarantine-order", "quarantine", "write order: stream, or quarantine: record", "quarantine: stream needs an order")
 	}
 	if p.Quarantine == "stream" && p.decoder.stream == nil {
-		c.fault("quarantine-stream", "quarantine", "add event: {stream: …}, or write quarantine: record", "quarantine: stream needs streams, and the events have none")
+		c.fault("quarantine-stream", "quarantine", "add event: {stream: …}, or write quarantine: record",
+			"quarantine: stream needs streams, and the events have none")
 	}
 	if p.Order == "stream" && p.decoder.stream == nil {
 		c.fault("event", "order", "add event: {stream: …}", "order: stream needs streams, and the events have none")
 	}
 	if p.Order == "none" && (p.State != nil && p.decoder.version == nil) {
-		c.fault("order-none", "order", "write order: partition, or add event: {version: …} and a column for it", "the last to come would win")
+		c.fault("order-none", "order", "write order: partition, or add event: {version: …} and a column for it",
+			"the last to come would win")
 	}
 }
 
 func (c *check) policies() {
 	p := c.p
-	sequenced := p.Projection != nil && cmp.Or(p.Projection.Rule, "next") == "next" || p.Workflow != nil && cmp.Or(p.Workflow.Rule, "next") == "next"
+	sequenced := p.Projection != nil && (p.Projection.Rule == "" || p.Projection.Rule == "next") ||
+		p.Workflow != nil && p.Workflow.Rule != "newer"
 	if _, ok := c.f.b.places[join(p.path, "on.early")]; ok && !sequenced {
 		c.fault("no-effect", "on.early", "remove it", "no event is early where versions need not follow on each other")
 	}
@@ -327,7 +343,8 @@ func (c *check) policies() {
 		c.fault("no-effect", "on.stale", "remove it", "a %s has no versions that could be past an event", p.Kind())
 	}
 	if p.When.Text != "" && sequenced {
-		c.warn("filtered-versions", "when", "leave the filter to whole streams, or use rule: newer", "an event that is ignored leaves a gap in its stream's versions")
+		c.warn("filtered-versions", "when", "leave the filter to whole streams, or use rule: newer",
+			"an event that is ignored leaves a gap in its stream's versions")
 	}
 	requery, path := (*Requery)(nil), ""
 	switch {

@@ -79,6 +79,8 @@ var lintCases = []struct {
 	{"no-effect", []string{body(events, once, "audit: {table: log, columns: {k: key, x: {value: $.x, absent: keep}}}")}, "never absent"},
 	{"no-effect", []string{body(events, once, "ledger: {table: entries, columns: {k: key, acc: account, amt: amount}, account: $.a, amount: 1, states: true}")}, "no balances"},
 	{"expression", []string{body(events, "once_per: evnt.id", audit)}, "did you mean event"},
+	{"expression", []string{body(events, "once_per: event.key", audit)}, "event.key is not known"},
+	{"expression", []string{body("event: {id: event.stream, stream: $.s}", once, audit)}, "event.stream is not known"},
 	{"expression", []string{body(events, once, audit, "when: event.type")}, "must be bool"},
 	{"expression", []string{body(events, once, audit, "when: $.a > 1.5")}, "decimal("},
 	{"expression", []string{body(events, once, "audit: {table: log, columns: {k: key, x: headers}}")}, "no value that a column holds"},

@@ -36,7 +36,8 @@ func Load(paths []string, env Env) (*Set, error) {
 	set := &Set{}
 	l := &linter{set: set}
 	if len(paths) == 0 {
-		set.Findings = append(set.Findings, Finding{Rule: "file", Severity: Fault, File: "-", Message: "no file is given", Hint: "name a file or a folder"})
+		set.Findings = append(set.Findings, Finding{Rule: "file", Severity: Fault, File: "-", Message: "no file is given",
+			Hint: "name a file or a folder"})
 	}
 	seen := map[string]bool{}
 	for _, given := range paths {
@@ -45,7 +46,8 @@ func Load(paths []string, env Env) (*Set, error) {
 			set.Findings = append(set.Findings, unreadable(given, err))
 		}
 		if err == nil && len(files) == 0 {
-			set.Findings = append(set.Findings, Finding{Rule: "file", Severity: Fault, File: given, Message: "there is no *.yaml in this folder"})
+			set.Findings = append(set.Findings, Finding{Rule: "file", Severity: Fault, File: given,
+				Message: "there is no *.yaml in this folder"})
 		}
 		set.Fixtures = append(set.Fixtures, fixtures...)
 		for _, name := range files {
@@ -63,7 +65,7 @@ func Load(paths []string, env Env) (*Set, error) {
 	}
 	l.lint()
 	for _, f := range l.files {
-		set.Findings = append(set.Findings, f.b.findings...)
+		set.Findings = append(set.Findings, f.b.masked()...)
 		set.Settings = append(set.Settings, f.b.values...)
 	}
 	set.Findings = sorted(set.Findings)

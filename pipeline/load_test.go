@@ -219,6 +219,20 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 			t.Errorf("%s is %q, %v", dsn, value, err)
 		}
 	}
+	// What is written down in the file is not shown with the line that it is in.
+	for _, dsn := range []string{"postgres://u:" + canary + "@h/db", "postgres://u:" + canary + "@h/${DB:-x}", "${DSN", "${A:-" + canary + "} ${"} {
+		file := strings.Replace(goodFile, "store: {sqlite: x.db}", "store: {postgres: '"+strings.Replace(dsn, "${DSN", canary+"${DSN", 1)+"', sqlite: y}", 1)
+		set, err := load(t, env, "a.yaml", file)
+		all := fmt.Sprintf("%v %+v %+v %+v", err, set.Findings, set.Store, set.Settings)
+		if err == nil || strings.Contains(all, canary) {
+			t.Errorf("%s: %s", dsn, all)
+		}
+	}
+	// A file may hold a secret wherever it is named.
+	set, err := load(t, env, "a.yaml", strings.Replace(goodFile, "owner: o", "owner: '${file:"+path+"}'", 1))
+	if err != nil || strings.Contains(fmt.Sprint(set.Settings), canary) {
+		t.Errorf("%v, %v", set.Settings, err)
+	}
 	// A value of the wrong kind is not repeated either, where it came from a variable.
 	for _, f := range []struct{ old, new string }{
 		{"order: partition", "order: '${PW}'"}, {"hold: 10m", "hold: '${file:" + path + "}'"}, {"batch: 10", "batch: '${PW}'"},

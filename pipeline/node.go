@@ -64,6 +64,18 @@ type source struct {
 	name     string
 	lines    []string
 	findings []Finding
+	hidden   []string // secrets that are written down in the file
+}
+
+// masked returns the findings, without what must not be shown.
+func (s *source) masked() []Finding {
+	for i := range s.findings {
+		for _, h := range s.hidden {
+			s.findings[i].Excerpt = strings.ReplaceAll(s.findings[i].Excerpt, h, "***")
+		}
+		s.findings[i].Excerpt = clip(s.findings[i].Excerpt, 160)
+	}
+	return s.findings
 }
 
 func (s *source) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
@@ -72,7 +84,7 @@ func (s *source) report(sev Severity, rule string, at place, path, hint, format 
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	}
 	if at.line > 0 && at.line <= len(s.lines) {
-		f.Excerpt = clip(s.lines[at.line-1], 160)
+		f.Excerpt = s.lines[at.line-1]
 	}
 	s.findings = append(s.findings, f)
 }
@@ -243,7 +255,8 @@ func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int
 	}
 	for _, k := range m.keys {
 		if k.name == name {
-			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60), k.at.line)
+			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60),
+				k.at.line)
 			return
 		}
 	}

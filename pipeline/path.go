@@ -82,6 +82,9 @@ func named(in *input, name string) (any, error) {
 }
 
 func isRoot(root string, sc scope) bool {
+	if root == "event" { // also where there are none, or none yet
+		return true
+	}
 	for n := range sc {
 		if strings.HasPrefix(n, root+".") {
 			return true
@@ -103,7 +106,7 @@ func unknownName(name string, sc scope) error {
 		if w := nearest(part, parts); w != "" {
 			part = w
 		}
-		e.hint = "declare it in the event section: event: {" + part + ": $.name}"
+		e.hint = "declare it in the event section, of the document: event: {" + part + ": $.name}"
 	} else {
 		e.hint = "known are " + strings.Join(known, ", ")
 	}
@@ -152,7 +155,8 @@ func parseSteps(root, rest string) (steps []step, ok bool) {
 			used = end + 1
 			if n, err := strconv.ParseUint(inner, 10, 31); err == nil {
 				s.index = int(n)
-			} else if len(inner) > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[len(inner)-1] == inner[0] && !strings.ContainsAny(inner[1:len(inner)-1], `"'\`) {
+			} else if len(inner) > 2 && (inner[0] == '"' || inner[0] == '\'') && inner[len(inner)-1] == inner[0] &&
+				!strings.ContainsAny(inner[1:len(inner)-1], `"'\`) {
 				s.name = inner[1 : len(inner)-1]
 			} else {
 				return nil, false

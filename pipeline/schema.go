@@ -75,7 +75,8 @@ func typeSchema(t reflect.Type, enum []string) map[string]any {
 	switch t.Kind() {
 	case reflect.String:
 		if enum != nil {
-			return map[string]any{"anyOf": []any{map[string]any{"enum": anys(enum)}, map[string]any{"type": "string", "pattern": `^\$\{`}}}
+			return map[string]any{"anyOf": []any{map[string]any{"enum": anys(enum)},
+				map[string]any{"type": "string", "pattern": `^\$\{`}}}
 		}
 		return map[string]any{"type": "string", "minLength": 1}
 	case reflect.Int:
@@ -83,9 +84,11 @@ func typeSchema(t reflect.Type, enum []string) map[string]any {
 			n, _ := strconv.Atoi(enum[0])
 			return map[string]any{"const": n}
 		}
-		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 1}, map[string]any{"type": "string", "pattern": `^\$\{`}}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "integer", "minimum": 1},
+			map[string]any{"type": "string", "pattern": `^\$\{`}}}
 	case reflect.Bool:
-		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"}, map[string]any{"type": "string", "pattern": `^\$\{`}}}
+		return map[string]any{"anyOf": []any{map[string]any{"type": "boolean"},
+			map[string]any{"type": "string", "pattern": `^\$\{`}}}
 	case reflect.Slice:
 		return map[string]any{"type": "array", "items": typeSchema(t.Elem(), enum)}
 	case reflect.Pointer:

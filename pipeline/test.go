@@ -59,7 +59,7 @@ func Test(ctx context.Context, set *Set, env Env, dir string) ([]Result, error) 
 				}
 			}
 		}
-		findings = append(findings, b.findings...)
+		findings = append(findings, b.masked()...)
 	}
 	return results, refused(sorted(findings))
 }
@@ -75,7 +75,8 @@ func (b *binder) pipelineOf(f *fixtures, set *Set) *Pipeline {
 	case f.Pipeline == "" && len(names) == 1:
 		return set.Pipelines[0]
 	case f.Pipeline == "":
-		b.fault("fixture", place{1, 1}, "pipeline", "write pipeline: and one of "+strings.Join(names, ", "), "it does not say which pipeline it tests")
+		b.fault("fixture", place{1, 1}, "pipeline", "write pipeline: and one of "+strings.Join(names, ", "),
+			"it does not say which pipeline it tests")
 	default:
 		hint := "there are " + strings.Join(names, ", ")
 		if w := nearest(f.Pipeline, names); w != "" {
@@ -224,11 +225,14 @@ func (f *fixture) outcomes(w *watch, log []pawl.Record) (failures []string) {
 		}
 		switch {
 		case d.Outcome.String() != want:
-			failures = append(failures, fmt.Sprintf("record %d, line %d: it is %s%s, want %s", i+1, r.at.line, d.Outcome, why, want))
+			failures = append(failures, fmt.Sprintf("record %d, line %d: it is %s%s, want %s", i+1, r.at.line, d.Outcome, why,
+				want))
 		case r.Cause != "" && d.Cause != r.Cause:
-			failures = append(failures, fmt.Sprintf("record %d, line %d: the cause is %s%s, want %s", i+1, r.at.line, d.Cause, why, r.Cause))
+			failures = append(failures, fmt.Sprintf("record %d, line %d: the cause is %s%s, want %s", i+1, r.at.line, d.Cause,
+				why, r.Cause))
 		case r.Reason != "" && !strings.Contains(d.Reason, r.Reason):
-			failures = append(failures, fmt.Sprintf("record %d, line %d: the reason is %q, want %q in it", i+1, r.at.line, d.Reason, r.Reason))
+			failures = append(failures, fmt.Sprintf("record %d, line %d: the reason is %q, want %q in it", i+1, r.at.line,
+				d.Reason, r.Reason))
 		}
 	}
 	return failures
@@ -265,7 +269,8 @@ func (f *fixture) rows(ctx context.Context, db *sql.DB, p *Pipeline) (failures [
 		}
 		for j, g := range got {
 			if !used[j] {
-				failures = append(failures, fmt.Sprintf("line %d: %s has a row that is not expected: %s", want.at.line, table.Name, showRow(table, g)))
+				failures = append(failures, fmt.Sprintf("line %d: %s has a row that is not expected: %s", want.at.line,
+					table.Name, showRow(table, g)))
 			}
 		}
 	}

@@ -214,7 +214,16 @@ func (b *binder) secretRef(n *node, path string) (ref secret.Ref) {
 		return ref
 	}
 	ref, err := reference(n.text, b.env)
+	all, _ := parts(n.text)
+	for _, p := range all {
+		if p.name == "" && p.file == "" {
+			b.hidden = append(b.hidden, p.text)
+		} else if p.word != "" {
+			b.hidden = append(b.hidden, p.word)
+		}
+	}
 	if err != nil {
+		b.hidden = append(b.hidden, n.text)
 		b.fault("variable", n.at, path, "", "%v", err)
 	}
 	return ref

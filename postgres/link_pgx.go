@@ -39,11 +39,12 @@ func (l *pgxLink) exec(ctx context.Context, stmts ...stmt) error {
 
 func readPgx(rows pgx.Rows, st stmt) error {
 	defer rows.Close()
+	scan := rows.Scan // made once, not for each row
 	for rows.Next() {
 		if st.row == nil {
 			continue
 		}
-		if err := st.row(rows.Scan); err != nil {
+		if err := st.row(scan); err != nil {
 			return err
 		}
 	}

@@ -318,3 +318,84 @@ func TestOpenRefusesTablesThatCannotBeWritten(t *testing.T) {
 		t.Errorf("rights on the columns that are used are not enough: %v", err)
 	}
 }
+
+// Two transactions that meet at the same rows wait for each other: in key order, whatever the order on disk and however keys
+// are spelled. The second row is locked until both have got as far as they can.
+func TestRowsAreLockedInKeyOrder(t *testing.T) {
+	uuid := func(last string) string { return "0191d2a0-0000-7000-8000-00000000000" + last }
+	remove := func(ctx context.Context, r pawl.Rows, table *pawl.Table, keys []pawl.Row) error {
+		return r.Delete(ctx, table, keys)
+	}
+	read := func(ctx context.Context, r pawl.Rows, table *pawl.Table, keys []pawl.Row) error {
+		_, err := r.Read(ctx, table, keys)
+		return err
+	}
+	add := func(ctx context.Context, r pawl.Rows, table *pawl.Table, keys []pawl.Row) error {
+		rows := make([]pawl.Row, len(keys))
+		for i, key := range keys {
+			rows[i] = pawl.Row{key[0], int64(1)}
+		}
+		return r.Add(ctx, table, rows)
+	}
+	for _, tt := range []struct {
+		name, keyType string
+		first, second func(ctx context.Context, r pawl.Rows, table *pawl.Table, keys []pawl.Row) error
+		keys          [2][]pawl.Row
+	}{
+		{"delete and read", "text", remove, read, [2][]pawl.Row{{{uuid("a")}, {uuid("b")}, {uuid("c")}}, {{uuid("c")}, {uuid("b")}, {uuid("a")}}}},
+		{"read and read of uuids", "uuid", read, read, [2][]pawl.Row{{{uuid("a")}, {uuid("b")}, {uuid("c")}}, {{uuid("C")}, {uuid("b")}, {uuid("a")}}}},
+		{"add and add of uuids", "uuid", add, add, [2][]pawl.Row{{{uuid("a")}, {uuid("b")}, {uuid("c")}}, {{uuid("C")}, {uuid("b")}, {uuid("a")}}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dsn := pgtest.URL(t)
+			db := openSQL(t, dsn)
+			table := pair("d", pawl.KindText, pawl.KindInt)
+			execSQL(t, db, `create table d (id `+tt.keyType+` primary key, v bigint)`,
+				fmt.Sprintf(`insert into d values ('%s', 1), ('%s', 1), ('%s', 1)`, uuid("c"), uuid("b"), uuid("a")))
+			for _, setting := range []string{"enable_nestloop", "enable_mergejoin", "enable_indexscan", "enable_bitmapscan"} {
+				execSQL(t, db, `alter database "`+dbName(t, db)+`" set `+setting+` = off`) // so that a join follows the disk
+			}
+			one := keep(t, dsn, table)
+			two := *one
+			var err error
+			if two.o, err = one.store.Acquire(t.Context(), pawl.Partition{Topic: "t", TopicID: pawl.TopicID{1}, Index: 1}, 0); err != nil {
+				t.Fatal(err)
+			}
+			block, err := db.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer block.Rollback()
+			if _, err := block.ExecContext(t.Context(), `update d set v = 2 where id = $1`, uuid("b")); err != nil {
+				t.Fatal(err)
+			}
+			done := make(chan error, 2)
+			start := func(n int, k *keeper, step func(ctx context.Context, r pawl.Rows, table *pawl.Table, keys []pawl.Row) error) {
+				go func() {
+					done <- k.in(func(ctx context.Context, r pawl.Rows) error { return step(ctx, r, table, tt.keys[n-1]) })
+				}()
+				for until, got := time.Now().Add(5*time.Second), -1; got < n; time.Sleep(time.Millisecond) {
+					err := db.QueryRow(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&got)
+					if err != nil || time.Now().After(until) {
+						t.Fatalf("%d transactions wait, want %d: %v", got, n, err)
+					}
+				}
+			}
+			start(1, one, tt.first)
+			start(2, &two, tt.second)
+			if err := block.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			}
+			var n int
+			if err := db.QueryRow(`select count(*) from d`).Scan(&n); err != nil || (n == 0) != (tt.name == "delete and read") {
+				t.Errorf("%d rows are left, %v", n, err)
+			}
+		})
+	}
+}

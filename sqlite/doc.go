@@ -18,6 +18,13 @@
 // SQLite itself rolls a transaction back when a write in it is interrupted (a context that ends during the statement), or
 // the disk is full. The batch then fails as a whole and is tried again.
 //
+// # Tables of declared effects
+//
+// Open refuses columns whose declared type would make something else of a value. [DDL] prints a table that will do: decimal
+// numbers, times and JSON are text, so that nothing is rounded; times are written as 2006-01-02T15:04:05.000000Z, which
+// sorts, and which SQLite's date functions read. The key needs a unique index over exactly its columns with collation
+// binary, or is the rowid.
+//
 // # What is not promised
 //
 // A process that is stopped inside a transaction (SIGSTOP, a frozen machine) holds the file's lock until it goes on or

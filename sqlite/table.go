@@ -240,3 +240,11 @@ func newTable(t *pawl.Table) *table {
 		replace: fill.Replace(query("rows_replace")), delete: fill.Replace(query("rows_delete")),
 	}
 }
+
+// CheckTables refuses, all at once, tables of declared effects that are not there or would not keep their values: as Open does.
+func (s *Store) CheckTables(ctx context.Context, tables []*pawl.Table) error {
+	return s.write(ctx, func(tx *transaction) error {
+		_, err := openTables(ctx, tx, tables)
+		return err
+	})
+}

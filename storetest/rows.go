@@ -454,45 +454,56 @@ func rowsNoDeadlock[Tx any](t *testing.T, h Harness[Tx]) {
 	one := newWorld(t, h).keep(table)
 	keepers := []*keeper[Tx]{one, one.beside()}
 	const size, rounds = 300, 10
-	keys := make([]pawl.Row, size)
-	for i := range keys {
-		keys[i] = pawl.Row{fmt.Sprintf("key %d", i)}
+	keys, opposite, full := make([]pawl.Row, size), make([]pawl.Row, size), make([]pawl.Row, size)
+	for i := range size {
+		full[i] = pawl.Row{fmt.Sprintf("key %03d", i), int64(1), nil}
+		keys[i], opposite[size-1-i] = full[i][:1], full[i][:1]
 	}
-	opposite := make([]pawl.Row, size)
-	for i := range keys {
-		opposite[i] = keys[size-1-i]
-	}
-	full := func(keys []pawl.Row) []pawl.Row {
+	add := func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error {
 		rows := make([]pawl.Row, len(keys))
 		for i, key := range keys {
 			rows[i] = pawl.Row{key[0], int64(1), nil}
 		}
-		return rows
+		return r.Add(ctx, table, rows)
 	}
-	for name, step := range map[string]func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error{
-		"add": func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error { return r.Add(ctx, table, full(keys)) },
-		"read and put": func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error {
-			before, err := r.Read(ctx, table, keys)
-			if err != nil {
-				return err
-			}
-			return r.Put(ctx, table, full(keys), before)
-		},
-		"delete": func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error { return r.Delete(ctx, table, keys) },
+	read := func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error {
+		_, err := r.Read(ctx, table, keys)
+		return err
+	}
+	put := func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error {
+		before, err := r.Read(ctx, table, keys)
+		if err != nil {
+			return err
+		}
+		rows := make([]pawl.Row, len(keys))
+		for i, key := range keys {
+			rows[i] = pawl.Row{key[0], int64(2), nil}
+		}
+		return r.Put(ctx, table, rows, before)
+	}
+	remove := func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error { return r.Delete(ctx, table, keys) }
+	for _, tt := range []struct {
+		name          string
+		there         []pawl.Row
+		first, second func(ctx context.Context, r pawl.Rows, keys []pawl.Row) error
+	}{
+		{"add and add", nil, add, add},
+		{"put and put", full[:size/2], put, put},
+		{"put and add", full, put, add},
+		{"delete and delete", full, remove, remove},
+		{"delete and read", full, remove, read},
 	} {
 		for range rounds {
 			one.must(func(ctx context.Context, r pawl.Rows) error {
-				if err := r.Delete(ctx, table, keys); err != nil || name == "add" {
-					return err
-				}
-				return r.Insert(ctx, table, full(keys[:size/2]))
+				half := len(tt.there) / 2 // the order on disk is not that of the keys
+				return errors.Join(r.Delete(ctx, table, keys), r.Insert(ctx, table, tt.there[half:]), r.Insert(ctx, table, tt.there[:half]))
 			})
 			meet := barrier(len(keepers))
 			var wg sync.WaitGroup
 			for i, k := range keepers {
-				mine := keys
+				step, mine := tt.first, keys
 				if i == 1 {
-					mine = opposite
+					step, mine = tt.second, opposite
 				}
 				wg.Go(func() {
 					for first := true; ; first = false {
@@ -506,7 +517,7 @@ func rowsNoDeadlock[Tx any](t *testing.T, h Harness[Tx]) {
 							continue
 						}
 						if err != nil {
-							t.Errorf("%s: %v", name, err)
+							t.Errorf("%s: %v", tt.name, err)
 						}
 						return
 					}

@@ -75,6 +75,43 @@ func TestAGapStormConverges(t *testing.T) {
 	})
 }
 
+// What comes early within a batch waits in memory.
+func TestABatchThatCameInReverseNeedsNoGap(t *testing.T) {
+	inEveryHouse(t, func(t *testing.T, open func(testing.TB) *house) {
+		s := open(t).stage(1, pawl.Config{}, cases())
+		s.up()
+		s.batch(reversed("s", 10)...)
+		s.wantRows("cases", "s 10 v10 - s.10")
+		if n := s.waited(); n != 0 {
+			t.Errorf("%d waited in the store", n)
+		}
+		s.wantAside()
+	})
+}
+
+// More wait than one transaction takes: the rest follows, in order, and at once.
+func TestEarlyEventsBeyondTheBoundFollow(t *testing.T) {
+	inEveryHouse(t, func(t *testing.T, open func(testing.TB) *house) {
+		const n = pawl.MostEarly + 50
+		s := open(t).stage(1, pawl.Config{}, cases(func(p *effect.Projection[fact]) { p.Early.Most, p.States = 2*n, false }))
+		s.up()
+		var all []fact
+		for v := range int64(n) {
+			all = append(all, at(v+2, fmt.Sprint("v", v+2)))
+		}
+		s.batch(all...)
+		s.await(n, earlyCount)
+		before := s.batches()
+		s.play(at(1, "v1"))
+		s.await(0, gapCount)
+		s.wantRows("cases", fmt.Sprintf("c1 %d v%d - e%d", n+1, n+1, n+1))
+		if took := s.batches() - before; took > 3 {
+			t.Errorf("%d transactions, want one for each thousand", took)
+		}
+		s.wantAside()
+	})
+}
+
 // One member holds version 2 of a stream that has no row, while another inserts version 1: neither sees the other. Whoever it
 // is that looks again finds it.
 func TestAHolderAndACloserThatDoNotSeeEachOtherMeetLater(t *testing.T) {

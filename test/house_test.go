@@ -100,8 +100,8 @@ func inEveryHouse(t *testing.T, body func(t *testing.T, open func(testing.TB) *h
 	}
 }
 
-// lines are the rows of a query, with spaces between columns and - for NULL.
-func (h *house) lines(query string) (all []string) {
+// rows are those of a query, with - for NULL.
+func (h *house) rows(query string) (all [][]string) {
 	h.Helper()
 	rows, err := h.db.Query(query)
 	if err != nil {
@@ -125,10 +125,19 @@ func (h *house) lines(query string) (all []string) {
 				text[i] = "-"
 			}
 		}
-		all = append(all, strings.Join(text, " "))
+		all = append(all, text)
 	}
 	if err := rows.Err(); err != nil {
 		h.Fatal(err)
+	}
+	return all
+}
+
+// lines are the rows of a query, with spaces between columns.
+func (h *house) lines(query string) (all []string) {
+	h.Helper()
+	for _, values := range h.rows(query) {
+		all = append(all, strings.Join(values, " "))
 	}
 	return all
 }
@@ -254,7 +263,7 @@ func (s *stage) batch(all ...fact) {
 	s.settle()
 }
 
-const factPatience = 20 * time.Second
+const factPatience = 60 * time.Second
 
 // await waits until a query gives n.
 func (s *stage) await(n int64, query string) {
@@ -296,6 +305,20 @@ func (s *stage) failed() []pawl.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.failures)
+}
+
+// batches is how many were settled.
+func (s *stage) batches() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settled
+}
+
+// waited is how many records came early and were held.
+func (s *stage) waited() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.early
 }
 
 // evidence is what was decided for a key on the first route, oldest first.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -79,8 +78,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Use: "status", Short: "How far each consumer is with each partition, and what is the matter", Args: cobra.NoArgs,
 		Long: `How far each consumer is with each partition, and what is the matter.
 
-It reads the store alone. With --brokers (or PAWL_BROKERS) the cluster is asked too: then the ends of the logs, what the group
-has committed, who owns a partition and the lag are known.
+It reads the store. Where a cluster is named, by --brokers, PAWL_BROKERS or a pipeline file, that is asked too: then the ends of the
+logs, what the group has committed, who owns a partition and the lag are known.
 
 States: ` + strings.Join(stateWords, ", ") + `.
   latched      nothing is settled until someone has answered (pawl resolve)
@@ -91,8 +90,9 @@ States: ` + strings.Join(stateWords, ", ") + `.
   catching_up  the oldest record that is not settled is older than ` + behindAfter.String() + `
   running      as it should be`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if len(brokers) == 0 && a.env("PAWL_BROKERS") != "" {
-				brokers = strings.Split(a.env("PAWL_BROKERS"), ",")
+			cluster, err := a.cluster(brokers)
+			if err != nil {
+				return err
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
 				of, err := consumers(ctx, s, name)
@@ -101,7 +101,7 @@ States: ` + strings.Join(stateWords, ", ") + `.
 				}
 				v := statusView{Consumers: []consumerStatus{}}
 				for i := range of {
-					c, err := a.status(ctx, s, &of[i], brokers)
+					c, err := a.status(ctx, s, &of[i], cluster)
 					if err != nil {
 						return err
 					}
@@ -112,11 +112,11 @@ States: ` + strings.Join(stateWords, ", ") + `.
 		},
 	}
 	a.consumerFlag(cmd, &name, anyConsumer)
-	cmd.Flags().StringSliceVar(&brokers, "brokers", nil, "addresses of the cluster, host:port; otherwise PAWL_BROKERS")
+	cmd.Flags().StringSliceVar(&brokers, "brokers", nil, "addresses of the cluster, host:port; otherwise PAWL_BROKERS, otherwise those of the pipeline file")
 	return cmd
 }
 
-func (a *app) status(ctx context.Context, s *storage, of *pawl.BoundConsumer, brokers []string) (*consumerStatus, error) {
+func (a *app) status(ctx context.Context, s *storage, of *pawl.BoundConsumer, from *cluster) (*consumerStatus, error) {
 	progress, err := s.admin.Progress(ctx, of.Name)
 	if err != nil {
 		return nil, err
@@ -143,13 +143,17 @@ func (a *app) status(ctx context.Context, s *storage, of *pawl.BoundConsumer, br
 	for i := range open {
 		c.Conditions = append(c.Conditions, a.conditionView(of.Name, &open[i]))
 	}
-	cluster := &clusterView{}
-	if len(brokers) > 0 {
-		if cluster, err = lookAt(ctx, of, progress, brokers); err != nil {
+	seen := &clusterView{}
+	if from != nil {
+		switch seen, err = lookAt(ctx, from, of.Group, progress); {
+		case err != nil && from.asked:
 			return nil, err
+		case err != nil:
+			a.note("the cluster does not answer, and what only it knows is left out: %s", printable(err.Error()))
+			seen = &clusterView{}
 		}
 	}
-	for _, p := range cluster.join(progress) {
+	for _, p := range seen.join(progress) {
 		v := a.partition(of, &p)
 		v.State, v.Reason = judge(of, open, &p, a.now())
 		c.Partitions = append(c.Partitions, v)
@@ -183,14 +187,14 @@ type clusterView struct {
 	stamps []kafka.Stamp
 }
 
-func lookAt(ctx context.Context, of *pawl.BoundConsumer, progress []pawl.PartitionProgress, brokers []string) (*clusterView, error) {
+func lookAt(ctx context.Context, from *cluster, group string, progress []pawl.PartitionProgress) (*clusterView, error) {
 	var topics []string
 	for _, p := range progress {
 		if !slices.Contains(topics, p.Partition.Topic) {
 			topics = append(topics, p.Partition.Topic)
 		}
 	}
-	src := kafka.New(kafka.Config{Brokers: brokers, Group: of.Group, Logger: slog.New(slog.DiscardHandler)})
+	src := from.source(group)
 	look, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	v := &clusterView{}

@@ -24,6 +24,8 @@ type storage struct {
 	version func(context.Context) (int, error)
 	steps   []migration
 	work    func(p *pipeline.Pipeline, src pawl.Source, cfg pawl.Config) worker
+	tables  func(context.Context, []*pawl.Table) error          // refuses those that would not do
+	inspect func(context.Context) (*postgres.Inspection, error) // nil: it is no server
 	close   func()
 }
 
@@ -117,7 +119,10 @@ func (l *location) open(ctx context.Context, create bool) (*storage, error) {
 		opts = append(opts, postgres.InSchema(l.schema))
 	}
 	s := postgres.New(pool, opts...)
-	made := &storage{name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: pool.Close, work: workOn(s)}
+	made := &storage{
+		name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: pool.Close, work: workOn(s),
+		tables: s.CheckTables, inspect: s.Inspect,
+	}
 	for _, m := range postgres.Migrations() {
 		made.steps = append(made.steps, migration(m))
 	}
@@ -136,6 +141,7 @@ func (l *location) openSQLite(ctx context.Context, create bool) (*storage, error
 	}
 	made := &storage{
 		name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: func() { s.Close() }, work: workOn(s),
+		tables: s.CheckTables,
 	}
 	for _, m := range sqlite.Migrations() {
 		made.steps = append(made.steps, migration(m))

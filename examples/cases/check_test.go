@@ -35,8 +35,8 @@ func TestTheCheckSeesOneSpoiltRow(t *testing.T) {
 		{"a time", `update case_projection set updated_at = '' where rowid = 1`, finding{different: 1}},
 		{"a case is missing", `delete from case_projection where rowid = 1`, finding{different: 1}},
 		{"a case that must not be", `insert into case_projection values ('case-none', 'OPENED', 1, 'evt-none', '')`, finding{different: 1}},
-		{"a decision is missing", `delete from pawl_decision where event_id = (select min(event_id) from pawl_decision)`, finding{unexplained: 1}},
-		{"a decision is another", `update pawl_decision set outcome = 4 where event_id = (select min(event_id) from pawl_decision)`, finding{unexplained: 1}},
+		{"a decision is missing", `delete from pawl_decision where key = (select min(key) from pawl_decision)`, finding{unexplained: 1}},
+		{"a decision is another", `update pawl_decision set outcome = 4 where key = (select min(key) from pawl_decision)`, finding{unexplained: 1}},
 		{"a copy is not on record", `delete from pawl_redelivery where (progress_id, position_offset) in
 			(select progress_id, position_offset from pawl_redelivery where outcome = 2 limit 1)`, finding{unexplained: 1}},
 		{"a reason is another", `update pawl_quarantine set reason = 'version gap: none' where id =

@@ -9,7 +9,7 @@ import (
 // questions find one event each that had no effect, and say why, from the evidence alone.
 var questions = []string{
 	// A copy on another partition.
-	`select d.event_id || ' came again on partition ' || p.partition || ', offset ' || r.position_offset || ': ' || r.reason
+	`select cast(d.key as text) || ' came again on partition ' || p.partition || ', offset ' || r.position_offset || ': ' || r.reason
 	     || ' from partition ' || first.partition || ', offset ' || d.position_offset || '.'
 	 from pawl_redelivery as r
 	 join pawl_decision as d using (scope_id, key_form, key_id)
@@ -18,7 +18,7 @@ var questions = []string{
 	 where r.outcome = 2 and r.progress_id <> d.progress_id
 	 order by r.processed_at desc, r.position_offset
 	 limit 1`,
-	`select d.event_id || ' of ' || d.stream || ' was stale: ' || d.reason || '.'
+	`select cast(d.key as text) || ' of ' || d.stream || ' was stale: ' || d.reason || '.'
 	 from pawl_decision as d
 	 where d.outcome = 3
 	 order by d.progress_id, d.position_offset

@@ -78,12 +78,12 @@ func ReadAll(ctx context.Context, addrs []string, topic string) ([]Message, erro
 	return all, nil
 }
 
-// Consume reads a topic as a member of a group, in the way that most consumers do: records are handled one after the other,
-// and the client commits by time what was handed out. It returns when ctx ends or handle fails.
+// Consume reads a topic as a member of a group, in the way that careful consumers do without Pawl: records are handled one after
+// the other, and their offsets are committed when all of a poll are handled. It returns when ctx ends or handle fails.
 func Consume(ctx context.Context, addrs []string, group, topic string, handle func(Message) error) error {
 	cl, err := kgo.NewClient(
 		kgo.SeedBrokers(addrs...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.InstanceID(group),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitInterval(time.Second), kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.FetchMaxWait(100*time.Millisecond),
 	)
 	if err != nil {
 		return fmt.Errorf("connect to consume: %w", err)
@@ -92,9 +92,7 @@ func Consume(ctx context.Context, addrs []string, group, topic string, handle fu
 	for {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			commit, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // the caller's is over
-			defer cancel()
-			return cl.CommitUncommittedOffsets(commit)
+			return nil
 		}
 		if err := fetches.Err0(); err != nil && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("consume %s: %w", topic, err)
@@ -104,6 +102,9 @@ func Consume(ctx context.Context, addrs []string, group, topic string, handle fu
 			if err := handle(Message{r.Partition, r.Offset, r.Key, r.Value}); err != nil {
 				return err
 			}
+		}
+		if err := cl.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("commit offsets of %s: %w", topic, err)
 		}
 	}
 }

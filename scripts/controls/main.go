@@ -21,7 +21,7 @@ type control struct {
 }
 
 var controls = []control{
-	{"claim is written", "postgres/apply.go", `if len(b.decided) > 0 {`, `if false {`, "./test", "TestEveryCrashLosesAndDoublesNothing/pgx/record"},
+	{"claim is written", "postgres/apply.go", `add("insert_decision", fault.Claimed, b.decided, func(`, `add("insert_decision", fault.Claimed, nil, func(`, "./test", "TestEveryCrashLosesAndDoublesNothing/pgx/record"},
 	{"a claim comes with its effect", "decide.go", `return st.section.call(ctx, s.Tx(), st.at) })`, `return nil })`, "./test", "TestEveryCrashLosesAndDoublesNothing/pgx/record"},
 	{"claim is unique (PostgreSQL)", "postgres/migration/001_core.sql", `    primary key (scope_id, key_form, key_id)
 );
@@ -162,6 +162,32 @@ where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersO
 	{"a password is not sent in the clear", "kafka/sasl.go", `if !encrypted && !p.InsecureWithoutTLS {`, `if false {`, "./kafka", "TestSecurityErrorsAreReportedTogether"},
 	{"a refused login ends Run", "kafka/options.go", `		kgo.WithHooks(refusedLogin{r}),
 `, ``, "./kafka", "TestALoginThatIsRefusedEndsRunAtOnce"},
+	{"effect: an older version does not undo a newer one", "effect/sequence.go", `case t.row != nil && at < t.current:`, `case false:`, "./test", "TestDeclaredEffectsFailAsTheTablesSay/sqlite/stale"},
+	{"effect: the same version with other content is a conflict", "effect/sequence.go", `again(f.columns.same(t.row[first:], f.values), place)`, `again(true, place)`, "./test", "TestDeclaredEffectsFailAsTheTablesSay/sqlite/history"},
+	{"effect: only allowed transitions", "effect/sequence.go", `if refused, ok := f.allow(now, f.values); !ok {`, `if refused, ok := f.allow(now, f.values); !ok && false {`, "./test", "TestDeclaredEffectsFailAsTheTablesSay/sqlite/invalid"},
+	{"effect: an early event waits for its turn", "effect/sequence.go", `		if f.rule == Next && at > t.current+1 && t.corrupt == "" {
+			return`, `		if false {
+			return`, "./test", "TestAGapStormConverges/sqlite"},
+	{"effect: early events of a batch are in the order of their versions", "effect/sequence.go", `for to > 0 && f.place(f.b.At(t.pending[to-1])) > at {`, `for to > 0 && at < 0 {`, "./test", "TestABatchThatCameInReverseNeedsNoGap/sqlite"},
+	{"effect: an answer does not move a row back", "effect/sequence.go", `case a.Version <= t.current:`, `case false:`, "./test", "TestAnAnswerThatIsOlderThanTheRow.*/sqlite/func"},
+	{"effect: a correction that meets its original is tried again", "effect/counter.go", `		its.changed = true // if`, `		its.changed = false // if`, "./test", "TestACorrectionThatWaitsForItsOriginalBeginsAnew/pgx,_o"},
+	{"a late original does not undo its correction", "outcome.go", `return (d.Outcome == Applied || d.Outcome == Superseded) && d`, `return d.Outcome == Ignored && d`, "./test", "TestCorrectionsEndTheSame.*/correction_then_late_original/sqlite"},
+	{"what a corrected correction corrects is marked", "outcome.go", `(d.Outcome == Applied || d.Outcome == Superseded)`, `d.Outcome == Applied`, "./test", "TestTotalsFollowCorrections/all_of_them_backwards$/sqlite"},
+	{"early records leave in the order of their versions (SQLite)", "sqlite/sql/gap.sql", `order by e.version, e.id
+limit :limit
+
+-- name: release_early`, `order by e.version desc, e.id
+limit :limit
+
+-- name: release_early`, "./test", "TestEarlyEventsBeyondTheBoundFollow/sqlite"},
+	{"an early record leaves once (PostgreSQL)", "postgres/migration/004_gap.sql", `if v_n <> cardinality(p_ids) then`, `if false then`, "./postgres", "TestConformancePgx/gap"},
+	{"an early record leaves once (SQLite)", "sqlite/gap.go", `if err := a.tx.expect(ctx, "release_early", d.Kept.Early); err != nil {`, `if _, err := a.tx.ExecContext(ctx, query("release_early"), d.Kept.Early); err != nil {`, "./sqlite", "TestStore/gap"},
+	{"a gap is looked at again", "postgres/sql/gap.sql", `  and g.due_at <= $3::timestamptz
+`, `  and g.due_at <= $3::timestamptz - interval '1 day'
+`, "./test", "TestAGapThatWasClosedWhileItWasOpened.*/pgx"},
+	{"who sets an early record free is not to blame for it", "bundle.go", `case b.borrowed: // it`, `case false: // it`, "./test", "TestAnEarlyEventThatFailsInItsTurnIsSetAsideAlone/sqlite"},
+	{"a batch parts from what waits for it", "bundle.go", `case errors.As(err, &split) && split.lent:`, `case false:`, "./test", "TestAKeyThatIsHeldAndComesAgain.*/sqlite"},
+	{"rows are written in key order", "postgres/rows.go", `slices.SortFunc(order, func(a, b int) int { return t.compare(rows[a], rows[b]) })`, `slices.Reverse(order[:len(order)*(len(rows)%2)])`, "./test", "TestHotRowsOverPartitions.*/pgx"},
 }
 
 // planted are the ten bugs that every test suite of such a consumer has to find, by the control that plants each.
