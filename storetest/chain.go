@@ -186,7 +186,8 @@ func chainDigests[Tx any](t *testing.T, h Harness[Tx]) {
 		t.Errorf("rows: %+v", rows)
 	}
 	// The same bytes in ten years: this is what the encoding is.
-	fixed := pawl.AuditRow{Number: 2, Consumer: 1, Operation: 3, What: "replay", By: "ada", Why: "ë", At: time.UnixMicro(7), Detail: "{}", Salt: []byte{9}}
+	fixed := pawl.AuditRow{Number: 2, Consumer: 1, Operation: 3, What: "replay", By: "ada", Why: "ë", At: time.UnixMicro(7),
+		Detail: "{}", Salt: []byte{9}}
 	if got := hex.EncodeToString(fixed.Sum()); got != fixedDigest {
 		t.Errorf("the encoding has changed: %s", got)
 	}
@@ -288,15 +289,16 @@ func chainTampered[Tx any](t *testing.T, h Harness[Tx]) {
 		{"put in at the end", func(c *client[Tx], op int64) {
 			c.exec(`insert into pawl_audit (consumer_id, operation_id, item_id, what, actor, why, at, detail, number, salt, digest, chain)
 				select consumer_id, operation_id, item_id, what, actor, why, at, detail, 5, salt, digest, chain from pawl_audit`+ofRow3, op)
-		}, []string{"operation {op}, row 5: it was changed", "operation {op}, row 5: it does not follow", "operation {op}, row 0: the operation knows of 4 rows"}},
+		}, []string{"operation {op}, row 5: it was changed", "operation {op}, row 5: it does not follow",
+			"operation {op}, row 0: the operation knows of 4 rows"}},
 		{"reordered", func(c *client[Tx], op int64) {
 			c.exec(`update pawl_audit set number = 5 - number where operation_id = ? and number in (2, 3)`, op)
-		}, []string{"operation {op}, row 2: it was changed", "operation {op}, row 2: it does not follow", "operation {op}, row 3: it was changed",
-			"operation {op}, row 3: it does not follow", "operation {op}, row 4: it does not follow"}},
+		}, []string{"operation {op}, row 2: it was changed", "operation {op}, row 2: it does not follow",
+			"operation {op}, row 3: it was changed", "operation {op}, row 3: it does not follow", "operation {op}, row 4: it does not follow"}},
 		{"given to the consumer", func(c *client[Tx], op int64) {
 			c.exec(`update pawl_audit set operation_id = null, number = 4 where operation_id = ? and number = 4`, op)
-		}, []string{"operation 0, row 4: it was changed", "operation 0, row 4: it does not follow", "operation 0, row 0: the consumer knows of 3 rows",
-			"operation {op}, row 0: missing at its end: row 4"}},
+		}, []string{"operation 0, row 4: it was changed", "operation 0, row 4: it does not follow",
+			"operation 0, row 0: the consumer knows of 3 rows", "operation {op}, row 0: missing at its end: row 4"}},
 		{"its hashes taken away", func(c *client[Tx], op int64) {
 			c.exec(`update pawl_audit set number = null, digest = null, chain = null where operation_id = ? and number = 4`, op)
 		}, []string{"operation {op}, row 0: Pawl has not written it", "operation {op}, row 0: missing at its end: row 4"}},
@@ -352,7 +354,8 @@ func chainTakenAway[Tx any](t *testing.T, h Harness[Tx]) {
 		{"taken away, and the rest moved up", func(c *client[Tx], op int64) {
 			c.exec(`delete from pawl_audit`+ofRow3, op)
 			c.exec(`update pawl_audit set number = 3 where operation_id = ? and number = 4`, op)
-		}, []string{"operation {op}, row 3: it was changed", "operation {op}, row 3: it does not follow", "operation {op}, row 0: missing at its end: row 4"}},
+		}, []string{"operation {op}, row 3: it was changed", "operation {op}, row 3: it does not follow",
+			"operation {op}, row 0: missing at its end: row 4"}},
 		{"the last taken away", func(c *client[Tx], op int64) {
 			c.exec(`delete from pawl_audit where operation_id = ? and number = 4`, op)
 		},
@@ -528,7 +531,8 @@ func chainOld[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	w.exec(fmt.Sprintf(old, "id")) // as the old ones are, but now
 	w.exec(fmt.Sprintf(old, "null"))
-	w.wantFaults("added as the old ones were", w.verify(), op, "operation 0, row 0: Pawl has not written it", "operation {op}, row 0: Pawl has not written it")
+	w.wantFaults("added as the old ones were", w.verify(), op,
+		"operation 0, row 0: Pawl has not written it", "operation {op}, row 0: Pawl has not written it")
 }
 
 func chainApart[Tx any](t *testing.T, h Harness[Tx]) {

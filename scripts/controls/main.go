@@ -94,7 +94,7 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 		if l.stopped {`, `		l.decode(&b, cut)
 		l.mu.Lock()
 		if false {`, "./test", "TestAPartitionMayBeLostWhileItsRecordsAreDecoded"},
-	{"an operation stops after its canary", "postgres/migration/003_keep.sql", `when done + 1 = canary then 'canary' else state end`, `else state end`, "./test", "TestAStormOfPoisonIsClearedInBulk"},
+	{"an operation stops after its canary", "postgres/migration/006_audit.sql", `when done + 1 = canary then 'canary' else state end`, `else state end`, "./test", "TestAStormOfPoisonIsClearedInBulk"},
 	{"a pause is of one consumer", "postgres/sql/orders.sql", `from pawl_pause
 where consumer_id = $1::integer`, `from pawl_pause
 where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersOnOneDatabaseDoNotMeet"},
@@ -188,6 +188,11 @@ limit :limit
 	{"who sets an early record free is not to blame for it", "bundle.go", `case b.borrowed: // it`, `case false: // it`, "./test", "TestAnEarlyEventThatFailsInItsTurnIsSetAsideAlone/sqlite"},
 	{"a batch parts from what waits for it", "bundle.go", `case errors.As(err, &split) && split.lent:`, `case false:`, "./test", "TestAKeyThatIsHeldAndComesAgain.*/sqlite"},
 	{"rows are written in key order", "postgres/rows.go", `slices.SortFunc(order, func(a, b int) int { return t.compare(rows[a], rows[b]) })`, `slices.Reverse(order[:len(order)*(len(rows)%2)])`, "./test", "TestHotRowsOverPartitions.*/pgx"},
+	{"an act that was changed is found", "verdict.go", `case !bytes.Equal(r.Sum(), r.Digest):`, `case false:`, "./sqlite", "TestStore/audit"},
+	{"an act that was put in or moved is found", "verdict.go", `if !bytes.Equal(ChainSum(v.head, r.Digest), r.Chain) {`, `if false {`, "./sqlite", "TestStore/audit"},
+	{"the end of a chain cannot be taken away", "verdict.go", `case v.number < length:`, `case false:`, "./sqlite", "TestStore/audit"},
+	{"what was sealed cannot be written anew", "verdict.go", `s.length == r.Number && !bytes.Equal(s.head, r.Chain)`, `false`, "./sqlite", "TestStore/audit"},
+	{"acts of a consumer come one after the other", "postgres/migration/006_audit.sql", `from pawl_consumer where id = p_consumer for no key update`, `from pawl_consumer where id = p_consumer`, "./postgres", "TestConformancePgx/audit"},
 }
 
 // planted are the ten bugs that every test suite of such a consumer has to find, by the control that plants each.
