@@ -187,7 +187,7 @@ limit :limit
 `, "./test", "TestAGapThatWasClosedWhileItWasOpened.*/pgx"},
 	{"who sets an early record free is not to blame for it", "bundle.go", `case b.borrowed: // it`, `case false: // it`, "./test", "TestAnEarlyEventThatFailsInItsTurnIsSetAsideAlone/sqlite"},
 	{"a batch parts from what waits for it", "bundle.go", `case errors.As(err, &split) && split.lent:`, `case false:`, "./test", "TestAKeyThatIsHeldAndComesAgain.*/sqlite"},
-	{"rows are written in key order", "postgres/rows.go", `slices.SortFunc(order, func(a, b int) int { return t.compare(rows[a], rows[b]) })`, `slices.Reverse(order[:len(order)*(len(rows)%2)])`, "./test", "TestHotRowsOverPartitions.*/pgx"},
+	{"rows are written in key order", "postgres/rows.go", `slices.SortFunc(order, func(a, b int) int { return t.compare(rows[a], rows[b]) })`, `slices.Reverse(order[:len(order)*(len(rows)%2)])`, "./test", "TestHotRowsOverPartitions.*/databasesql"},
 }
 
 // planted are the ten bugs that every test suite of such a consumer has to find, by the control that plants each.
