@@ -76,6 +76,9 @@ type need struct{ table, right string }
 
 var (
 	statement = regexp.MustCompile(`(?i)\b(insert\s+into|update|delete\s+from|from|join)\s+(?:only\s+)?(pawl_[a-z_]+)\b(\(?)`)
+	upsert    = regexp.MustCompile(`(?is)^\s+(pawl_[a-z_]+)\b[^;]*\bdo\s+update\b`)
+	inserts   = regexp.MustCompile(`(?i)\binsert\s+into\b`)
+	locks     = regexp.MustCompile(`(?is)\bfrom\s+(pawl_[a-z_]+)\b[^;()]*\bfor\s+(?:no\s+key\s+)?update\b(\s+of\b)?`)
 	body      = regexp.MustCompile(`(?s)\$\$.*?\$\$`)
 	rightOf   = map[byte]string{'i': "insert", 'u': "update", 'd': "delete", 'f': "select", 'j': "select"}
 )
@@ -88,6 +91,16 @@ var needs = func() []need {
 		for _, m := range statement.FindAllStringSubmatch(sql, -1) {
 			if m[3] == "" { // else it is a function
 				found[need{m[2], rightOf[m[1][0]|0x20]}] = true
+			}
+		}
+		for _, rest := range inserts.Split(sql, -1)[1:] {
+			if m := upsert.FindStringSubmatch(rest); m != nil {
+				found[need{m[1], "update"}] = true
+			}
+		}
+		for _, m := range locks.FindAllStringSubmatch(sql, -1) {
+			if m[2] == "" { // else it is of another table, which is also updated
+				found[need{m[1], "update"}] = true
 			}
 		}
 	}

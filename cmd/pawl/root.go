@@ -78,7 +78,8 @@ and act with --execute; who and why is recorded. Data goes to stdout, everything
 	complete(root, "color", "auto", "always", "never")
 
 	root.AddCommand(
-		a.runCommand(), a.lintCommand(), a.testCommand(), a.contractCommand(), a.schemaCommand(), a.configCommand(), a.initCommand(),
+		a.runCommand(), a.lintCommand(), a.testCommand(), a.contractCommand(), a.doctorCommand(), a.schemaCommand(),
+		a.configCommand(), a.initCommand(),
 		a.statusCommand(), a.explainCommand(), a.quarantineCommand(), a.holdsCommand(), a.operationsCommand(), a.resolveCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.migrateCommand(), a.versionCommand(), exitCodesTopic(),
 	)
