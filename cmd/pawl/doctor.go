@@ -109,6 +109,7 @@ type visit struct {
 	processes int
 	now       func() time.Time
 
+	file       bool     // the store is one, not a server
 	store      *storage // nil: not reached
 	storeErr   error
 	version    int // of the store's tables
@@ -203,11 +204,7 @@ func (v *visit) run(ctx context.Context, l *location, records int) []checkView {
 	if v.store != nil {
 		defer v.store.close()
 	}
-	v.cluster, v.clusterErr = "", errors.New("it was not asked")
-	if len(v.pipelines) > 0 {
-		origin, err := v.connect(v.pipelines[0]).Origin(ctx)
-		v.cluster, v.clusterErr = origin.Cluster, err
-	}
+	v.reach(ctx)
 	found := v.make(ctx, nil, checks, "")
 	for _, p := range v.pipelines {
 		v.meet(ctx, p, records)
@@ -219,7 +216,7 @@ func (v *visit) run(ctx context.Context, l *location, records int) []checkView {
 // make makes checks, and adds what they have come to.
 func (v *visit) make(ctx context.Context, found []checkView, of []check, pipeline string) []checkView {
 	for _, c := range of {
-		if c.needs == needsServer && v.store != nil && v.store.server == nil {
+		if c.needs == needsServer && v.file {
 			continue
 		}
 		d, ok := v.lacks(c.needs)
@@ -254,6 +251,7 @@ func (v *visit) lacks(n need) (diagnosis, bool) {
 func (v *visit) open(ctx context.Context, l *location) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	v.file = l.sqlite != ""
 	if v.storeErr = isStore(l); v.storeErr != nil {
 		return
 	}
@@ -294,6 +292,14 @@ func isStore(l *location) error {
 			Hint: "pawl migrate up --execute"}
 	}
 	return nil
+}
+
+// reach asks the cluster who it is. Any pipeline will do: only their groups differ.
+func (v *visit) reach(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	origin, err := v.connect(v.pipelines[0]).Origin(ctx)
+	v.cluster, v.clusterErr = origin.Cluster, err
 }
 
 func (v *visit) connect(p *pipeline.Pipeline) *kafka.Source {
@@ -339,6 +345,14 @@ func (v *visit) readable() bool {
 	return false
 }
 
+// textColumn is where the texts of checks begin.
+const textColumn = 27
+
+// beneath sets the further lines of a text under its first.
+func beneath(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(printable(text)), "\n", "\n"+strings.Repeat(" ", textColumn))
+}
+
 func (a *app) printChecks(found []checkView) error {
 	if a.format != formatTable {
 		return printList(a, listing[checkView]{kind: "Check", items: found, columns: []column[checkView]{
@@ -360,10 +374,9 @@ func (a *app) printChecks(found []checkView) error {
 		if color := colors[c.Status]; color != "" && a.colored() {
 			status = "\x1b[" + color + "m" + status + "\x1b[0m"
 		}
-		const under = "\n                          "
-		fmt.Fprintf(&b, "%3d  %s  %-12s %s\n", c.Number, status, c.Check, strings.ReplaceAll(printable(c.Text), "\n", under))
+		fmt.Fprintf(&b, "%3d  %s  %-12s %s\n", c.Number, status, c.Check, beneath(c.Text))
 		if c.Fix != "" {
-			fmt.Fprintf(&b, "%s  fix: %s\n", under[1:len(under)-2], strings.ReplaceAll(printable(c.Fix), "\n", under))
+			fmt.Fprintf(&b, "%*s %s\n", textColumn-1, "fix:", beneath(c.Fix))
 		}
 	}
 	_, err := a.out.Write(b.Bytes())

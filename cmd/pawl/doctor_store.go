@@ -30,7 +30,7 @@ func checkSettings(ctx context.Context, v *visit) diagnosis {
 	if err := v.store.server.settings(ctx); err != nil {
 		return failed(err)
 	}
-	return healthy("no commit is lost that was acknowledged")
+	return healthy("a commit that was acknowledged is not lost")
 }
 
 func checkMigrations(_ context.Context, v *visit) diagnosis {

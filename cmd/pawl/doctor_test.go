@@ -155,10 +155,12 @@ func TestDoctorFindsNothingWhereAllIsWell(t *testing.T) {
 	eachSurgery(t, func(t *testing.T, s *surgery) {
 		topic := kafkatest.Topic(t, s.brokers, 2, week)
 		s.table(t)
+		var all []kafkaRecord
 		for i := range 200 {
 			stream := fmt.Sprintf("c%d", i%20)
-			s.produce(t, topic, kafkaRecord{int32(i % 2), stream, event(i, stream, i/20+1), time.Time{}})
+			all = append(all, kafkaRecord{int32(i % 2), stream, event(i, stream, i/20+1), time.Time{}})
 		}
+		s.produce(t, topic, all...)
 		code, found := s.doctor(t, s.file(t, topic, "    retention: {topic: 7d}\n"))
 		if code != exitDone {
 			t.Errorf("exit code %d", code)
