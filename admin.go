@@ -69,6 +69,14 @@ type Admin interface {
 
 	// Audit lists what operators did, oldest first.
 	Audit(ctx context.Context, consumer string, q AuditQuery) ([]AuditEntry, error)
+
+	// AuditTrail walks over what VerifyAudit looks at: first every seal, oldest first, then, as of one later moment, every row of
+	// the audit, chain by chain, in order, those that are in no chain first. An error of row ends it.
+	AuditTrail(ctx context.Context, consumer string, seal func(*AuditSeal), row func(*AuditLink) error) error
+
+	// SealAudit seals the chains that have grown since the last seal, and returns the seal; where none has, it returns the
+	// last one. Without any act there is none: its Number is 0.
+	SealAudit(ctx context.Context, consumer string, at time.Time) (*AuditSeal, error)
 }
 
 // MostListed is how many a list has at most, where it is not asked for another number.

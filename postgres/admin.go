@@ -63,13 +63,19 @@ func (a *admin[Tx]) Resolve(ctx context.Context, condition int64, r pawl.Resolut
 		return err
 	}
 	found := false
-	err := a.link.exec(ctx, stmt{sql: a.query["answer_condition"], args: []any{
-		condition, r.To, r.By, r.Why, r.At, texts(pawl.HaltingStates()),
-	}, row: func(scan func(...any) error) error {
-		found = true
-		var id int64
-		return scan(&id)
-	}})
+	err := a.link.atomically(ctx, func(run func(...stmt) error) error {
+		err := run(stmt{sql: a.query["answer_condition"], args: []any{
+			condition, r.To, r.By, r.Why, r.At, texts(pawl.HaltingStates()),
+		}, row: func(scan func(...any) error) error {
+			found = true
+			var id int64
+			return scan(&id)
+		}})
+		if err != nil || !found {
+			return err
+		}
+		return run(stmt{sql: a.query["audit_answer"], args: []any{condition}})
+	})
 	if err != nil {
 		return fmt.Errorf("resolve condition %d: %w", condition, err)
 	}

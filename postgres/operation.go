@@ -80,7 +80,8 @@ func (a *admin[Tx]) Start(ctx context.Context, r pawl.OperationRequest) (*pawl.O
 		}
 		return run(
 			stmt{sql: a.query["archive_items"], args: []any{id, r.At}, row: func(func(...any) error) error { return nil }},
-			stmt{sql: a.query["archive_done"], args: []any{id, r.At}})
+			stmt{sql: a.query["archive_done"], args: []any{id, r.At}},
+			stmt{sql: a.query["audit_archive"], args: []any{id, r.At}})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start a %s of %q: %w", r.Kind, r.Consumer, a.translate(err))

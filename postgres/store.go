@@ -79,7 +79,7 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 }
 
 var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|condition|advance|` +
-	`stream|hold|revision|operation|operation_item|audit|audit_stays|attempt|pause|` +
+	`stream|hold|revision|operation|operation_item|audit|audit_stays|audit_field|audit_digest|note_acts|seal|seal_head|attempt|pause|` +
 	`turn|release|free|resolve|set_aside_again|carry_out|note_attempt)\b`)
 
 // qualifier puts the schema before each of Pawl's own names. The session's search path is not used for it: a pooling

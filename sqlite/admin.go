@@ -82,7 +82,10 @@ func (a *admin) Resolve(ctx context.Context, condition int64, r pawl.Resolution)
 		}
 		_, err = tx.ExecContext(ctx, query("answer_condition"), sql.Named("id", condition), sql.Named("to", r.To),
 			sql.Named("by", r.By), sql.Named("why", r.Why), sql.Named("at", r.At.UnixMicro()), sql.Named("halts", state.Halts()))
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.note(ctx, "answer_act", condition)
 	})
 }
 

@@ -176,8 +176,7 @@ func (a *application) carryOut(ctx context.Context, d *pawl.Decision) error {
 	if err := a.tx.expect(ctx, "carry_out_operation", args...); err != nil {
 		return err
 	}
-	_, err := a.tx.ExecContext(ctx, query("carry_out_audit"), args...)
-	return err
+	return a.tx.note(ctx, "carry_out_act", args...)
 }
 
 // expect runs a compare-and-set: it changes one row, or what it is about has been changed by someone else.

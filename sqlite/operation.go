@@ -85,7 +85,7 @@ func start(ctx context.Context, tx *transaction, r *pawl.OperationRequest, filte
 		}
 	}
 	what := sql.Named("what", "start "+string(r.Kind))
-	if _, err := tx.ExecContext(ctx, query("audit_operation"), append(by[:3:3], operation, what)...); err != nil {
+	if err := tx.note(ctx, "operation_act", append(by[:3:3], operation, what)...); err != nil {
 		return 0, err
 	}
 	if r.Kind == pawl.OperationArchive {
@@ -117,12 +117,13 @@ func archive(ctx context.Context, tx *transaction, operation, at int64) error {
 			return err
 		}
 	}
-	for _, name := range []string{"archive_items", "archive_operation", "archive_audit"} {
-		if _, err := tx.ExecContext(ctx, query(name), sql.Named("operation", operation), sql.Named("at", at)); err != nil {
+	args := []any{sql.Named("operation", operation), sql.Named("at", at)}
+	for _, name := range []string{"archive_items", "archive_operation"} {
+		if _, err := tx.ExecContext(ctx, query(name), args...); err != nil {
 			return err
 		}
 	}
-	return nil
+	return tx.note(ctx, "archive_acts", args...)
 }
 
 func findConsumer(ctx context.Context, tx *transaction, name string) (id int64, err error) {
@@ -188,9 +189,8 @@ func (a *admin) SetOperation(ctx context.Context, id int64, state pawl.Operation
 		if _, err := tx.ExecContext(ctx, query("set_operation"), operation, when, sql.Named("state", string(state))); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, query("audit_operation"), operation, when, sql.Named("what", "operation "+string(state)),
+		return tx.note(ctx, "operation_act", operation, when, sql.Named("what", "operation "+string(state)),
 			sql.Named("by", by), sql.Named("why", why))
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("set operation %d to %s: %w", id, state, err)
@@ -237,8 +237,7 @@ func (a *admin) actOn(ctx context.Context, consumer, what string, p pawl.Pause, 
 		if err := act(tx, args); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, query("audit_consumer"), append(args, sql.Named("what", what))...)
-		return err
+		return tx.note(ctx, "consumer_act", append(args, sql.Named("what", what))...)
 	})
 	if err != nil {
 		return fmt.Errorf("%s %q: %w", what, consumer, err)

@@ -42,6 +42,8 @@ func TestStore(t *testing.T) {
 			return all
 		},
 		Serial: true,
+		Unguard: `drop trigger pawl_audit_stays; drop trigger pawl_audit_stays_whole; drop trigger pawl_seal_stays;
+			drop trigger pawl_seal_stays_whole; drop trigger pawl_seal_head_stays; drop trigger pawl_seal_head_stays_whole`,
 	})
 }
 

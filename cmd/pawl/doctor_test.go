@@ -48,7 +48,7 @@ func embeddedSurgery(t *testing.T) *surgery {
 	}
 	return &surgery{kafkatest.Embedded(t), "sqlite:" + path, func(t *testing.T, sql string) {
 		t.Helper()
-		db := openFile(t, path)
+		db := openSQLiteFile(t, path)
 		if _, err := db.Exec(sql); err != nil {
 			t.Fatal(err)
 		}
@@ -309,7 +309,7 @@ func TestDoctorSaysWhatItCannotReach(t *testing.T) {
 	want(t, found, "tables", checkOK, "cases") // what can be looked at is
 
 	plain := filepath.Join(t.TempDir(), "plain.db") // a database of somebody's, which is not to be changed
-	db := openFile(t, plain)
+	db := openSQLiteFile(t, plain)
 	if _, err := db.Exec("create table t (a)"); err != nil {
 		t.Fatal(err)
 	}
@@ -443,7 +443,7 @@ func TestDoctorWritesNothing(t *testing.T) {
 	}
 }
 
-func openFile(t *testing.T, path string) *sql.DB {
+func openSQLiteFile(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
 	if err != nil {

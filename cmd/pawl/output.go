@@ -82,7 +82,8 @@ func printList[T any](a *app, l listing[T]) error {
 		}
 		return nil
 	}
-	return writeTable(a, l.items, l.columns)
+	_, err := io.WriteString(a.out, tableText(a, l.items, l.columns))
+	return err
 }
 
 // printObject writes one thing; text writes it for people.
@@ -136,7 +137,7 @@ func (a *app) note(format string, args ...any) { fmt.Fprintf(a.err, format+"\n",
 
 const mostCell = 72 // characters of a cell; what is longer is in the other formats, and in show
 
-func writeTable[T any](a *app, items []T, columns []column[T]) error {
+func tableText[T any](a *app, items []T, columns []column[T]) string {
 	rows := make([][]string, 0, len(items)+1)
 	var head []string
 	for _, c := range columns {
@@ -172,8 +173,7 @@ func writeTable[T any](a *app, items []T, columns []column[T]) error {
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	_, err := io.WriteString(a.out, b.String())
-	return err
+	return b.String()
 }
 
 // colored says whether to color what goes to stdout.

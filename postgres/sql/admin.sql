@@ -28,3 +28,9 @@ set answer_to = $2::bigint,
 where id = $1::bigint
   and ended = 0
 returning id
+
+-- name: audit_answer
+select pawl_note_acts(consumer_id, null, 'answer ' || state, answered_by, answered_why, answered_at, array[null]::bigint[],
+                      array[json_build_object('condition', id, 'to', answer_to)])
+from pawl_condition
+where id = $1::bigint

@@ -27,3 +27,77 @@ from (
     limit $6::integer
 ) as latest
 order by latest.id
+
+-- name: audit_trail
+-- One statement, and so one moment: rows, and beside each what is kept of its chain elsewhere. A chain without rows has a
+-- line; rows whose operation is not there have no head.
+with consumer as (
+    select id, audit_length, audit_head, audit_before
+    from pawl_consumer
+    where name = $1::text
+), heads as (
+    select 0::bigint as operation_id, audit_length, audit_head
+    from consumer
+    union all
+    select o.id, o.audit_length, o.audit_head
+    from pawl_operation o
+    join consumer c on c.id = o.consumer_id
+), acts as (
+    select a.*, coalesce(a.operation_id, 0) as in_operation, a.id <= c.audit_before as old
+    from pawl_audit a
+    join consumer c on c.id = a.consumer_id
+)
+select coalesce(h.operation_id, a.in_operation), coalesce(h.audit_length, -1), h.audit_head, coalesce(a.id, 0),
+       coalesce(a.consumer_id, 0)::bigint, coalesce(a.item_id, 0), coalesce(a.number, 0), coalesce(a.what, ''),
+       coalesce(a.actor, ''), coalesce(a.why, ''), a.at, coalesce(a.detail::text, ''), a.salt, a.digest, a.chain,
+       a.erased_at is not null, coalesce(a.old, false)
+from heads h
+full join acts a on a.in_operation = h.operation_id
+order by 1, a.number nulls first, a.id
+
+-- name: audit_seals
+-- Each seal with each of its heads, in the order in which they were hashed.
+select s.id, s.consumer_id::bigint, s.number, s.sealed_at, s.acts, s.hash, s.chain,
+       coalesce(h.operation_id, -1), coalesce(h.length, 0), h.head
+from pawl_seal s
+left join pawl_seal_head h on h.seal_id = s.id
+where s.consumer_id = (select id from pawl_consumer where name = $1::text)
+order by s.number, s.id, h.operation_id
+
+-- name: last_seal
+select id, consumer_id::bigint, number, sealed_at, acts, hash, chain
+from pawl_seal
+where consumer_id = $1::integer
+order by number desc
+limit 1
+
+-- name: unsealed_heads
+-- The chains that have grown since they were last sealed.
+select h.operation_id, h.audit_length, h.audit_head, h.sealed
+from (
+    select e.operation_id, e.audit_length, e.audit_head, coalesce((
+        select max(s.length)
+        from pawl_seal_head s
+        where s.consumer_id = $1::integer
+          and s.operation_id = e.operation_id), 0) as sealed
+    from (
+        select 0::bigint as operation_id, audit_length, audit_head
+        from pawl_consumer
+        where id = $1::integer
+        union all
+        select id, audit_length, audit_head
+        from pawl_operation
+        where consumer_id = $1::integer
+    ) as e
+) as h
+where h.audit_length > h.sealed
+order by h.operation_id
+
+-- name: insert_seal
+insert into pawl_seal (consumer_id, number, sealed_at, acts, hash, chain)
+values ($1::integer, $2::bigint, $3::timestamptz, $4::bigint, $5::bytea, $6::bytea)
+returning id
+
+-- name: insert_seal_head
+insert into pawl_seal_head (consumer_id, operation_id, length, head, seal_id)
+values ($1::integer, $2::bigint, $3::bigint, $4::bytea, $5::bigint)

@@ -66,20 +66,23 @@ with items as (
     update pawl_operation_item
     set done_at = $2::timestamptz
     where operation_id = $1::bigint
-    returning id, quarantine_id
-), operation as (
-    update pawl_operation
-    set done = total,
-        state = 'done',
-        ended_at = $2::timestamptz
-    where id = $1::bigint
-    returning id, consumer_id, kind, actor, why
 )
-insert into pawl_audit (consumer_id, operation_id, item_id, what, actor, why, at, detail)
-select o.consumer_id, o.id, i.id, o.kind, o.actor, o.why, $2::timestamptz, jsonb_build_object('quarantine', i.quarantine_id)
-from items i
-cross join operation o
-order by i.id
+update pawl_operation
+set done = total,
+    state = 'done',
+    ended_at = $2::timestamptz
+where id = $1::bigint
+
+-- name: audit_archive
+select pawl_note_acts(o.consumer_id, o.id, o.kind, o.actor, o.why, $2::timestamptz, i.ids, i.details)
+from pawl_operation o
+cross join (
+    select array_agg(id order by id) as ids,
+           array_agg(json_build_object('quarantine', quarantine_id) order by id) as details
+    from pawl_operation_item
+    where operation_id = $1::bigint
+) as i
+where o.id = $1::bigint
 
 -- name: list_operations
 select o.id, c.name, o.kind, o.state, o.total, o.done, o.failed, o.rate, o.canary, o.actor, o.why, o.asked_at, o.ended_at,
@@ -113,9 +116,8 @@ set state = $2::text,
 where id = $1::bigint
 
 -- name: audit_operation
-insert into pawl_audit (consumer_id, operation_id, what, actor, why, at, detail)
-select consumer_id, id, $2::text, $3::text, $4::text, $5::timestamptz,
-       jsonb_build_object('kind', kind, 'total', total, 'done', done, 'filter', filter::jsonb)
+select pawl_note_acts(consumer_id, id, $2::text, $3::text, $4::text, $5::timestamptz, array[null]::bigint[],
+                      array[json_build_object('kind', kind, 'total', total, 'done', done, 'filter', filter::json)])
 from pawl_operation
 where id = $1::bigint
 
@@ -133,5 +135,5 @@ where consumer_id = $1::integer
 returning consumer_id
 
 -- name: audit_consumer
-insert into pawl_audit (consumer_id, what, actor, why, at)
-values ($1::integer, $2::text, $3::text, $4::text, $5::timestamptz)
+select pawl_note_acts($1::integer, null, $2::text, $3::text, $4::text, $5::timestamptz, array[null]::bigint[],
+                      array[null]::json[])

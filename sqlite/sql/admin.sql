@@ -33,3 +33,9 @@ set answer_to = :to,
     ended_at = case when :halts then null else :at end
 where id = :id
   and ended = 0
+
+-- name: answer_act
+select consumer_id, null, null, 'answer ' || state, answered_by, answered_why, answered_at,
+       json_object('condition', id, 'to', answer_to)
+from pawl_condition
+where id = ?

@@ -117,8 +117,7 @@ set done = done + 1,
 where id = (select operation_id from pawl_operation_item where id = :item)
   and state = 'running'
 
--- name: carry_out_audit
-insert into pawl_audit (consumer_id, operation_id, item_id, what, actor, why, at, detail)
+-- name: carry_out_act
 select o.consumer_id, o.id, i.id, o.kind, o.actor, o.why, :now,
        json_object('quarantine', i.quarantine_id, 'outcome', :outcome_name)
 from pawl_operation_item i

@@ -72,8 +72,7 @@ set done = total,
     ended_at = :at
 where id = :operation
 
--- name: archive_audit
-insert into pawl_audit (consumer_id, operation_id, item_id, what, actor, why, at, detail)
+-- name: archive_acts
 select o.consumer_id, o.id, i.id, o.kind, o.actor, o.why, :at, json_object('quarantine', i.quarantine_id)
 from pawl_operation_item i
 join pawl_operation o on o.id = i.operation_id
@@ -109,9 +108,8 @@ set state = :state,
     ended_at = case when :state = 'canceled' then :at end
 where id = :operation
 
--- name: audit_operation
-insert into pawl_audit (consumer_id, operation_id, what, actor, why, at, detail)
-select consumer_id, id, :what, :by, :why, :at,
+-- name: operation_act
+select consumer_id, id, null, :what, :by, :why, :at,
        json_object('kind', kind, 'total', total, 'done', done, 'filter', json(filter))
 from pawl_operation
 where id = :operation
@@ -128,6 +126,5 @@ set actor = excluded.actor,
 delete from pawl_pause
 where consumer_id = :consumer
 
--- name: audit_consumer
-insert into pawl_audit (consumer_id, what, actor, why, at)
-values (:consumer, :what, :by, :why, :at)
+-- name: consumer_act
+select :consumer, null, null, :what, :by, :why, :at, null
