@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -136,6 +137,21 @@ func await(t *testing.T, stderr fmt.Stringer, what string, ok func() bool) {
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited in vain for %s: %s", what, stderr)
+		}
+	}
+}
+
+func TestReadyMeansThatEveryPipelineReadsAndNoneStops(t *testing.T) {
+	for _, c := range []struct {
+		begun    int
+		stopping bool
+		want     int
+	}{{0, false, 503}, {1, false, 503}, {2, false, 200}, {2, true, 503}} {
+		d := &daemon{workers: make([]worker, 2), begun: c.begun, stopping: c.stopping}
+		w := httptest.NewRecorder()
+		d.ready(w, nil)
+		if w.Code != c.want {
+			t.Errorf("%+v: %d, %s", c, w.Code, w.Body)
 		}
 	}
 }

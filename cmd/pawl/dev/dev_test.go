@@ -36,7 +36,7 @@ func traffic(seed uint64) []embedded.Message {
 // records fall into transactions.
 func TestRowsDoNotDependOnHowRecordsFallIntoTransactions(t *testing.T) {
 	overtaken := 0
-	for seed := range uint64(50) {
+	for seed := range uint64(20) {
 		strict, patient := newMachine(false), newMachine(true)
 		for _, d := range traffic(seed) {
 			strict.take(place{d.Partition, d.Offset}, d.Value)
