@@ -187,13 +187,20 @@ func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []
 		}
 		g.settle(d, held)
 	}
+	for i := range w.Gaps {
+		gap := &w.Gaps[i]
+		of := streamOf{s.scopes[gap.Route], gap.Stream}
+		g := touched[of]
+		if g == nil && len(gap.Early) > 0 { // this batch went without what it may have set free
+			g = &settledGap{}
+			touched[of], order = g, append(order, of)
+		}
+		if g != nil {
+			g.since, g.more = gap.Since, gap.Waiting > g.known
+		}
+	}
 	if len(order) == 0 {
 		return nil
-	}
-	for i := range w.Gaps {
-		if g := touched[streamOf{s.scopes[w.Gaps[i].Route], w.Gaps[i].Stream}]; g != nil {
-			g.since, g.more = w.Gaps[i].Since, w.Gaps[i].Waiting > g.known
-		}
 	}
 	slices.SortFunc(order, streamOf.compare)
 	n := len(order)

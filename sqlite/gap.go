@@ -153,6 +153,14 @@ func (a *application) settleGaps(ctx context.Context) error {
 			fresh = append(fresh, d)
 		}
 	}
+	for _, gap := range a.work.Gaps {
+		of := streamOf{a.bound.scopes[gap.Route], gap.Stream}
+		if _, known := expected[of]; !known && len(gap.Early) > 0 { // this batch went without what it may have set free
+			if _, err := a.tx.ExecContext(ctx, query("hasten_gap"), of.args()...); err != nil {
+				return err
+			}
+		}
+	}
 	now := sql.Named("now", micros(a.work.Now))
 	for _, of := range order {
 		if _, err := a.tx.ExecContext(ctx, query("open_gap"), of.args(sql.Named("expected", expected[of]), now)...); err != nil {

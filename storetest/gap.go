@@ -27,6 +27,8 @@ func gapTests[Tx any]() []test[Tx] {
 		{"what was decided for the key of an early record is told with it", gapPrior[Tx]},
 		{"a held record that turns out to be early waits in the gap", gapFromHold[Tx]},
 		{"a stream that is blocked keeps its early records", gapBlocked[Tx]},
+		{"what a batch went without is looked at again at once", gapPassedOver[Tx]},
+		{"what came early in a stream that was blocked is looked at again when it is free", gapFreed[Tx]},
 		{"early records count as held", gapCounted[Tx]},
 		{"a gap of one consumer is nobody else's", gapOfOne[Tx]},
 		{"two owners hold early records of one stream at once", gapShared[Tx]},
@@ -381,6 +383,42 @@ func gapBlocked[Tx any](t *testing.T, h Harness[Tx]) {
 	w.wantBlocked(true, d)
 	w.wantInt(1, `select count(*) from pawl_early`)
 	w.wantInt(0, `select count(*) from pawl_hold`)
+}
+
+func gapPassedOver[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	closer := versioned(p, 1, "s", 1)
+	batch := work(c.settle, closer) // which takes nothing from the gap
+	if err := c.store.Apply(w.ctx, o, batch); err != nil {
+		t.Fatal(err)
+	}
+	if len(batch.Gaps) != 1 || len(batch.Gaps[0].Early) != 1 {
+		t.Fatalf("gaps: %+v", batch.Gaps)
+	}
+	at["s"] = 1
+	c.fold(o, at, early(c.dueTasks(o, now)[0]))
+	w.wantGaps()
+	w.consistent()
+}
+
+func gapFreed[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	c.must(o, blocking, ordered(p, 1, "s", "bad"))
+	c.must(o, c.inOrder, ordered(p, 2, "s", "s.1"))
+	c.unblock(o, 1, decide[Tx](pawl.Skipped))
+	if tasks := c.dueTasks(o, now); places(tasks) != "0@2" {
+		t.Fatalf("tasks: %s", places(tasks))
+	}
+	c.must(o, c.inOrder, func() *pawl.Decision { d := early(c.tasks(o)[0]); d.Gapped = false; return d }())
+	if tasks := c.dueTasks(o, now); places(tasks) != "0@0" {
+		t.Errorf("the stream is free, and the tasks are %q", places(tasks))
+	}
 }
 
 func gapCounted[Tx any](t *testing.T, h Harness[Tx]) {

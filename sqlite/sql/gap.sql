@@ -130,3 +130,11 @@ join pawl_consumer c on c.id = s.consumer_id
 where c.name = :consumer
 group by s.route
 order by s.route
+
+-- name: hasten_gap
+-- Its stream is free: what was passed over meanwhile is looked at again at once.
+update pawl_gap
+set due_at = since
+where scope_id = :scope
+  and stream = :stream
+  and not exists (select 1 from pawl_stream s where s.scope_id = :scope and s.stream = :stream)
