@@ -16,5 +16,6 @@ func main() { os.Exit(execute()) }
 func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	return newApp(os.Stdin, os.Stdout, os.Stderr).run(ctx, os.Args[1:])
 }
