@@ -578,7 +578,8 @@ func chainApart[Tx any](t *testing.T, h Harness[Tx]) {
 
 func chainRace[Tx any](t *testing.T, h Harness[Tx]) {
 	w := newWorld(t, h)
-	w.client(binding())
+	w.client(binding()).raise(belowLog(partition(0)))
+	condition := w.conditions()[0].ID
 	const admins, each = 3, 10
 	var wg sync.WaitGroup
 	done := make(chan struct{})
@@ -587,6 +588,9 @@ func chainRace[Tx any](t *testing.T, h Harness[Tx]) {
 		wg.Go(func() {
 			for n := range each {
 				w.pause(a, fmt.Sprint(n))
+				if err := a.Resolve(w.ctx, condition, answer(int64(n))); err != nil {
+					t.Errorf("answer: %v", err)
+				}
 			}
 		})
 	}
@@ -605,7 +609,7 @@ func chainRace[Tx any](t *testing.T, h Harness[Tx]) {
 			t.Fatalf("found: %s", faults(v))
 		}
 	}
-	if got := w.wantSound(); got[0] != admins*each {
+	if got := w.wantSound(); got[0] != 2*admins*each {
 		t.Errorf("chains: %v", got)
 	}
 }
