@@ -355,14 +355,15 @@ func (b *bundle[Tx]) leave(offset int64) bool {
 	at := slices.IndexFunc(b.streams, func(s *stream[Tx]) bool { return s == b.steps[0][i].stream })
 	own := &bundle[Tx]{l: b.l, streams: []*stream[Tx]{b.streams[at]}}
 	b.streams = slices.Delete(b.streams, at, at+1)
-	var rest []*step[Tx]
+	var leaves, rest []*step[Tx]
 	for _, st := range b.steps[0] {
 		if st.stream == own.streams[0] {
-			own.add(st)
+			leaves = append(leaves, st)
 		} else {
 			rest = append(rest, st)
 		}
 	}
+	b.l.gather(own, leaves) // two workers must not have one section
 	b.records, b.steps = nil, nil
 	for _, st := range rest {
 		b.add(st)
