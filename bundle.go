@@ -109,7 +109,8 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	now := l.r.cfg.Now()
 	d := decider[Tx]{
 		given: steps, routes: l.r.routes, now: now, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		class: l.class, full: l.r.holdsFull.Load(), alone: b.alone,
+		class: l.class, full: l.r.holdsFull.Load(),
+		alone: b.alone || noted, // one that is noted is blamed for whatever kills
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {

@@ -61,3 +61,42 @@ func TestAStreamThatLeavesItsBundleSharesNothingWithIt(t *testing.T) {
 		t.Errorf("left its bundle: %v; read %q, want %q", left, got, want)
 	}
 }
+
+// deadlyStore has seen owners die.
+type deadlyStore struct{ *deskStore }
+
+func (s deadlyStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
+func (s deadlyStore) Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error) {
+	o, err := s.deskStore.Acquire(ctx, p, start)
+	o.Crashes = waryFrom
+	return o, err
+}
+
+// Where a record is noted before it is tried, so that it can be blamed for a death, nothing that it sets free may be tried with it.
+func TestARecordThatMayBeBlamedForADeathIsTriedAlone(t *testing.T) {
+	store := newDeskStore()
+	effect := reader{nil, make(chan string, 20)}
+	store.before = func(_ context.Context, w *Work[int]) error {
+		of := w.Decisions[0]
+		w.Gaps = []Gap{{Stream: of.Identity.Stream, Early: []Task{{Act: ActReplay, Kept: Kept{Early: 1}, Record: recordsOf(of.Record.Partition, 10, 1)[0]}}}}
+		return nil
+	}
+	atDesk(t, store, Config{MaxBatch: 2, MaxDeaths: 3}, func(r *Runner[int]) {
+		r.store = deadlyStore{store}
+		Apply(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int64](offsetOf{}), Effect[int64](effect))
+	}, func(d *desk) {
+		p, _ := d.assign("t")
+		d.in.Take(p, recordsOf(p, 0, 2)) // for as many it is wary
+		d.pass(time.Second)
+		d.in.Take(p, recordsOf(p, 20, 1))
+		d.pass(time.Second)
+	})
+	close(effect.read)
+	var got []string
+	for s := range effect.read {
+		got = append(got, s)
+	}
+	if want := []string{"0@0", "1@1", "0@20", "0@10"}; !slices.Equal(got, want) {
+		t.Errorf("read %q, want %q", got, want)
+	}
+}
