@@ -17,7 +17,7 @@ join pawl_gap g on g.scope_id = k.scope_id and g.stream = k.stream
 -- What waits in gaps, with what is decided for its key already. A stream that is blocked keeps what it has. Those in $3 are
 -- in the batch.
 select k.i, d.outcome, uuid_send(d.fingerprint), d.progress_id, d.position_offset, d.accepted::text, d.superseded_by,
-       e.id, e.until_at <= $4::timestamptz,
+       e.id, e.stream, e.until_at <= $4::timestamptz,
        e.scope_id, p.id, p.topic, p.topic_id, p.partition, e.position_offset, e.leader_epoch, e.ingested_at, e.record_key, e.value,
        e.headers
 from unnest($1::integer[], $2::text[]) with ordinality as k (scope_id, stream, i)
@@ -42,12 +42,16 @@ select pawl_release_early($1::bigint[])
 -- name: open_gaps
 -- Which locks them, in the order of the arrays: two transactions wait for each other. When to look again: at once where more can
 -- go; else when the first has waited long enough, and before that now and then, less and less often: whoever closed the gap
--- may have done so at the moment it was opened.
+-- may have done so at the moment it was opened. Who only adds to a gap puts nothing off: a stream that goes on coming early would
+-- never be looked at. Those in $6 and $7 were looked at.
 insert into pawl_gap as g (scope_id, stream, expected, since, due_at)
 select unnest($1::integer[]), unnest($2::text[]), unnest($3::bigint[]), $4::timestamptz, unnest($5::timestamptz[])
 on conflict (scope_id, stream) do update
 set expected = greatest(g.expected, excluded.expected),
-    due_at = excluded.due_at
+    due_at = case
+        when (g.scope_id, g.stream) in (select * from unnest($6::integer[], $7::text[])) then excluded.due_at
+        else least(g.due_at, excluded.due_at)
+    end
 
 -- name: insert_early
 -- The same position again writes nothing. Nor does one that is open in quarantine.
@@ -96,7 +100,7 @@ where d.superseded_by is null
 
 -- name: due_gaps
 -- The first of those that wait, of each gap that is to be looked at.
-select e.id, e.until_at <= $3::timestamptz,
+select e.id, e.stream, e.until_at <= $3::timestamptz,
        e.scope_id, p.id, p.topic, p.topic_id, p.partition, e.position_offset, e.leader_epoch, e.ingested_at, e.record_key, e.value,
        e.headers
 from pawl_gap g
