@@ -161,7 +161,7 @@ func (a *application) settleGaps(ctx context.Context) error {
 	}
 	for _, gap := range a.work.Gaps {
 		of := streamOf{a.bound.scopes[gap.Route], gap.Stream}
-		if _, known := expected[of]; !known && len(gap.Early) > 0 { // this batch went without what it may have set free
+		if touched[of] == nil && len(gap.Early) > 0 { // this batch went without what it may have set free
 			if _, err := a.tx.ExecContext(ctx, query("hasten_gap"), of.args()...); err != nil {
 				return err
 			}
