@@ -62,29 +62,33 @@ func checkAccess(ctx context.Context, v *visit) diagnosis {
 	if v.sample.err != nil {
 		return failed(v.sample.err)
 	}
-	if ofGroup != nil && !slices.Contains(ofGroup, "READ") {
-		return failure("allow READ on group "+v.p.GroupName(), "this login may not read as group %s", v.p.GroupName())
-	}
 	k := v.set.Kafka
 	login := k.SASL != nil || k.TLS != nil && !k.TLS.Certificate.IsZero()
-	return v.each(func(t *kafka.Topic) diagnosis {
-		var excess []string
-		for _, right := range []string{"WRITE", "DELETE", "ALTER", "ALTER_CONFIGS"} {
-			if slices.Contains(t.Rights, right) {
-				excess = append(excess, right)
-			}
+	return v.each(func(t *kafka.Topic) diagnosis { return access(t, v.p.GroupName(), ofGroup, login) })
+}
+
+// access judges what a login may do with a topic and a group. Brokers that do not say are believed to allow it.
+func access(t *kafka.Topic, group string, ofGroup []string, login bool) diagnosis {
+	var excess []string
+	for _, right := range []string{"WRITE", "DELETE", "ALTER", "ALTER_CONFIGS"} {
+		if slices.Contains(t.Rights, right) {
+			excess = append(excess, right)
 		}
-		switch {
-		case t.Rights != nil && !slices.Contains(t.Rights, "READ"):
-			return failure("allow READ on topic "+t.Name, "this login may not read topic %s", t.Name)
-		case login && len(excess) > 0:
-			return warning("give the consumer a login of its own, with READ and DESCRIBE",
-				"this login may %s topic %s, which reading does not need", strings.Join(excess, ", "), t.Name)
-		case !login:
-			return healthy("the cluster is read without a login")
-		}
-		return healthy("this login may read, and no more")
-	})
+	}
+	switch {
+	case ofGroup != nil && !slices.Contains(ofGroup, "READ"):
+		return failure("allow READ on group "+group, "this login may not read as group %s", group)
+	case t.Rights != nil && !slices.Contains(t.Rights, "READ"):
+		return failure("allow READ on topic "+t.Name, "this login may not read topic %s", t.Name)
+	case !login:
+		return healthy("the cluster is read without a login")
+	case t.Rights == nil:
+		return healthy("the broker does not say what this login may")
+	case len(excess) > 0:
+		return warning("give the consumer a login of its own, with READ and DESCRIBE",
+			"this login may %s topic %s, which reading does not need", strings.Join(excess, ", "), t.Name)
+	}
+	return healthy("this login may read, and no more")
 }
 
 func checkPartitions(_ context.Context, v *visit) diagnosis {

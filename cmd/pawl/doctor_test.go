@@ -18,6 +18,7 @@ import (
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/kafkatest"
 	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/kafka"
 	"github.com/pawlhq/pawl/postgres"
 	"github.com/pawlhq/pawl/sqlite"
 )
@@ -291,6 +292,27 @@ func TestDoctorLooksAtWhoeverSharesTheName(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 	})
+}
+
+func TestDoctorComparesWhatALoginMayWithWhatReadingTakes(t *testing.T) {
+	reader, all := []string{"READ", "DESCRIBE"}, []string{"READ", "WRITE", "DELETE", "DESCRIBE", "ALTER_CONFIGS"}
+	for _, c := range []struct {
+		topic, group []string
+		login        bool
+		status, text string
+	}{
+		{reader, reader, true, checkOK, "and no more"},
+		{all, reader, true, checkWarning, "WRITE, DELETE, ALTER_CONFIGS"},
+		{all, all, false, checkOK, "without a login"},
+		{[]string{"DESCRIBE"}, reader, true, checkFailure, "may not read topic t"},
+		{reader, []string{"DESCRIBE"}, true, checkFailure, "may not read as group g"},
+		{nil, nil, true, checkOK, "does not say"},
+	} {
+		d := access(&kafka.Topic{Name: "t", Rights: c.topic}, "g", c.group, c.login)
+		if d.status != c.status || !strings.Contains(d.text, c.text) {
+			t.Errorf("%v %v %v: %+v", c.topic, c.group, c.login, d)
+		}
+	}
 }
 
 func TestDoctorSaysWhatItCannotReach(t *testing.T) {
