@@ -59,7 +59,8 @@ func TestAnyInterleavingEndsAsTheModelSays(t *testing.T) {
 				s := openPgx(t, url, effectSchemaPostgres)
 				interleave(t, order, batched, func(t testing.TB) *opened[pgx.Tx] {
 					create(t, s.db, `truncate effect, pawl_decision, pawl_redelivery, pawl_hold, pawl_stream, pawl_revision, pawl_operation_item,
-						pawl_operation, pawl_audit, pawl_seal_head, pawl_seal, pawl_attempt, pawl_pause, pawl_quarantine, pawl_condition, pawl_progress, pawl_scope, pawl_consumer`)
+						pawl_operation, pawl_audit, pawl_seal_head, pawl_seal, pawl_gap, pawl_early, pawl_attempt, pawl_pause,
+						pawl_quarantine, pawl_condition, pawl_progress, pawl_scope, pawl_consumer`)
 					return s
 				}, func() (pawl.Store[pgx.Tx], func(), error) {
 					pool, err := pgxpool.New(t.Context(), url)
