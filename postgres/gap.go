@@ -136,7 +136,7 @@ func (s *bound[Tx]) fillGaps(ctx context.Context, t txn[Tx], g *lookGaps) error 
 	for i, of := range g.near {
 		scopes[i], names[i] = of.scope, of.name
 	}
-	args := []any{scopes, names, g.inBatch, g.now, int32(pawl.MostEarly), int32(mostEarly)}
+	args := []any{scopes, names, g.inBatch, g.now, int32(pawl.MostEarly), int32(mostEarly), int64(pawl.MostEarlyBytes)}
 	return t.exec(ctx, stmt{sql: s.query["early"], args: args, row: func(scan func(...any) error) error {
 		var i int64
 		var outcome *int16

@@ -62,7 +62,7 @@ func (a *application) lookGaps(ctx context.Context) error {
 			at.waits = true
 		}
 	}
-	room := mostEarly
+	room, bytes := mostEarly, pawl.MostEarlyBytes
 	for _, of := range order {
 		at := streams[of]
 		gap := pawl.Gap{Route: at.route, Stream: of.name}
@@ -76,7 +76,7 @@ func (a *application) lookGaps(ctx context.Context) error {
 		}
 		gap.Since = time.UnixMicro(since)
 		if at.waits || at.lowest <= gap.Expected && gap.Expected <= at.highest {
-			if gap.Early, err = a.early(ctx, of, inBatch, min(room, pawl.MostEarly)); err != nil {
+			if gap.Early, err = a.early(ctx, of, inBatch, min(room, pawl.MostEarly), &bytes); err != nil {
 				return err
 			}
 			room -= len(gap.Early)
@@ -86,15 +86,15 @@ func (a *application) lookGaps(ctx context.Context) error {
 	return nil
 }
 
-// early reads what waits in a gap.
-func (a *application) early(ctx context.Context, of streamOf, inBatch []int64, limit int) (tasks []pawl.Task, err error) {
+// early reads what waits in a gap, as long as there are bytes left.
+func (a *application) early(ctx context.Context, of streamOf, inBatch []int64, limit int, bytes *int) (tasks []pawl.Task, err error) {
 	args := of.args(sql.Named("now", micros(a.work.Now)), sql.Named("in_batch", jsonList(inBatch)), sql.Named("limit", limit))
 	rows, err := a.tx.QueryContext(ctx, query("early"), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for *bytes > 0 && rows.Next() {
 		var outcome, row, offset sql.NullInt64
 		var print, by []byte
 		var accepted sql.NullString
@@ -113,6 +113,10 @@ func (a *application) early(ctx context.Context, of streamOf, inBatch []int64, l
 			if err := parseAccepted(&t.Prior.Accepted, accepted.String); err != nil {
 				return nil, err
 			}
+		}
+		*bytes -= len(t.Record.Key) + len(t.Record.Value)
+		for _, h := range t.Record.Headers {
+			*bytes -= len(h.Key) + len(h.Value)
 		}
 		tasks = append(tasks, t)
 	}

@@ -35,6 +35,7 @@ func gapTests[Tx any]() []test[Tx] {
 		{"many wait in one stream", gapMany[Tx]},
 		{"a stream that goes on coming early is looked at all the same", gapGoesOn[Tx]},
 		{"one that stays does not open a gap that was closed meanwhile", gapClosedMeanwhile[Tx]},
+		{"what waits joins a batch within bounds of memory", gapLarge[Tx]},
 		{"a position that is in quarantine opens no gap", gapOfQuarantined[Tx]},
 		{"what is ignored does not change what its stream waits for", gapIgnored[Tx]},
 		{"an early record that names another stream by now", gapRenamed[Tx]},
@@ -567,6 +568,33 @@ func gapOfQuarantined[Tx any](t *testing.T, h Harness[Tx]) {
 	c.fold(o, at, versioned(p, 0, "s", 2)) // read again
 	w.wantInt(0, `select count(*) from pawl_early`)
 	w.wantNoGap()
+}
+
+// gapLarge: a thousand large records would be more than a process has memory for, and then for ever.
+func gapLarge[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	const n = 5
+	for i := range int64(n) {
+		d := versioned(p, i, "s", i+2)
+		d.Record.Headers = append(d.Record.Headers, pawl.Header{Key: "large", Value: make([]byte, pawl.MostEarlyBytes/4)})
+		c.fold(o, at, d)
+	}
+	got := c.fold(o, at, versioned(p, n, "s", 1))
+	if joined := len(got.Gaps[0].Early); joined < 1 || joined > 4 {
+		t.Errorf("%d joined", joined)
+	}
+	for range n {
+		if tasks := c.dueTasks(o, now); len(tasks) > 0 { // the rest follow at once
+			c.fold(o, at, early(tasks[0]))
+		}
+	}
+	w.wantGaps()
+	if at["s"] != n+1 {
+		t.Errorf("the stream came to %d, want %d", at["s"], n+1)
+	}
+	w.consistent()
 }
 
 func gapIgnored[Tx any](t *testing.T, h Harness[Tx]) {
