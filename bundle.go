@@ -109,7 +109,8 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	now := l.r.cfg.Now()
 	d := decider[Tx]{
 		given: steps, routes: l.r.routes, now: now, careful: careful, suspect: b.suspect && n == 1, timeout: l.r.cfg.HandlerTimeout, maxTries: l.r.cfg.MaxTries,
-		class: l.class, full: l.r.holdsFull.Load(), alone: b.alone,
+		class: l.class, full: l.r.holdsFull.Load(),
+		alone: b.alone || noted, // one that is noted is blamed for whatever kills
 	}
 	decisions := make([]*Decision, len(steps))
 	for i, st := range steps {
@@ -355,14 +356,15 @@ func (b *bundle[Tx]) leave(offset int64) bool {
 	at := slices.IndexFunc(b.streams, func(s *stream[Tx]) bool { return s == b.steps[0][i].stream })
 	own := &bundle[Tx]{l: b.l, streams: []*stream[Tx]{b.streams[at]}}
 	b.streams = slices.Delete(b.streams, at, at+1)
-	var rest []*step[Tx]
+	var leaves, rest []*step[Tx]
 	for _, st := range b.steps[0] {
 		if st.stream == own.streams[0] {
-			own.add(st)
+			leaves = append(leaves, st)
 		} else {
 			rest = append(rest, st)
 		}
 	}
+	b.l.gather(own, leaves) // two workers must not have one section
 	b.records, b.steps = nil, nil
 	for _, st := range rest {
 		b.add(st)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -184,6 +185,12 @@ func (st *step[Tx]) settleFromCopy(first *step[Tx]) bool {
 	return true
 }
 
+// waitedFor reports whether st, which is lent, is what a record of the batch is a copy of: it came before that one, and may stay
+// where it is also where no more may be held.
+func (st *step[Tx]) waitedFor(copy *step[Tx]) bool {
+	return copy != nil && !copy.fixed && !copy.lent && copy.Kept == nil && copy.Fingerprint == st.Fingerprint && !st.Kept.Expired
+}
+
 // supersede decides an event that comes after its correction.
 func (st *step[Tx]) supersede(by string) {
 	st.Outcome, st.Reason = Superseded, clip(fmt.Sprintf("corrected by %q, which came before it", by))
@@ -281,6 +288,10 @@ func (d *decider[Tx]) runBatch(ctx context.Context, s Session[Tx], steps []*step
 			if st.fixed && st.Identity.Key != "" {
 				firsts[st.KeyID] = st
 			}
+		case st.lent && corrected[st.KeyID] == nil && st.waitedFor(firsts[st.KeyID]):
+			copy := firsts[st.KeyID]
+			fresh = append(slices.DeleteFunc(fresh, func(f *step[Tx]) bool { return f == copy }), st)
+			firsts[st.KeyID], copies = st, append(copies, copy)
 		case firsts[st.KeyID] != nil:
 			copies = append(copies, st)
 		case corrected[st.KeyID] != nil:

@@ -39,6 +39,9 @@ type GapGroup struct {
 // MostEarly bounds how many early records of a stream go into one transaction. The rest follows.
 const MostEarly = 1000
 
+// MostEarlyBytes bounds how much early records, over all streams, bring into one transaction; one of them may be larger.
+const MostEarlyBytes = batchBytes
+
 // meet adds to a batch what waits in the gaps of its streams, behind the records of the same route: this batch may be what
 // they wait for. It is called at the start of each transaction, and returns the decisions of both.
 func (d *decider[Tx]) meet(gaps []Gap) []*Decision {

@@ -34,7 +34,9 @@ func TestImportDirections(t *testing.T) {
 	owns("github.com/prometheus", "metrics", "examples", "cmd")
 	owns("go.opentelemetry.io/otel", "tracing", "examples", "cmd")
 	owns("go.opentelemetry.io/otel/sdk", "examples", "cmd") // which spans are kept is the program's decision
-	owns("github.com/spf13/cobra", "cmd")
+	owns("cel.dev", "pipeline")
+	owns("github.com/goccy/go-yaml", "pipeline", "cmd")
+	owns("github.com/spf13", "cmd")
 	owns("testing", kits...)
 
 	for pkg, list := range production {
@@ -55,6 +57,8 @@ func TestImportDirections(t *testing.T) {
 				t.Errorf("the store %s imports %s", pkg, inner)
 			case below(pkg, "metrics", "tracing") && ours:
 				t.Errorf("%s imports %s: observers know the root alone", pkg, inner)
+			case below(pkg, "effect") && ours && !below(inner, "internal"):
+				t.Errorf("%s imports %s: effects know the root alone, and no store", pkg, inner)
 			case below(pkg, "secret") && ours:
 				t.Errorf("%s imports %s: secrets know nothing of what uses them", pkg, inner)
 			case below(pkg, "internal") && ours && !below(inner, "internal"):

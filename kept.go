@@ -27,6 +27,9 @@ type Kept struct {
 	Quarantine int64 // id in quarantine, or 0
 	Item       int64 // the item of the operation that asked for it; 0: its stream became free
 
+	// Stream is where an early one waits. Its content may name another stream by now: what decodes it may have changed.
+	Stream string
+
 	// Expired says of an early one that it has waited for as long as it was to.
 	Expired bool
 
@@ -36,6 +39,14 @@ type Kept struct {
 
 	// Key is the key of the content as it came, where it could be decoded and was edited since: an edit keeps it.
 	Key string
+}
+
+// GapOf names the stream whose gap an early record waits in, or would.
+func (d *Decision) GapOf() string {
+	if d.Kept != nil && d.Kept.Early != 0 && d.Kept.Stream != "" {
+		return d.Kept.Stream
+	}
+	return d.Identity.Stream
 }
 
 // ErrNotKept is an ErrRaced: the record of a task has been settled by someone else, its stream is blocked again, or its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -66,6 +67,14 @@ func TestARequeryMovesTheRowForward(t *testing.T) {
 		t.Error(w.table("cases"))
 	}
 	want(t, w.fold(ev("c2", 8, st("H")), ev("c2", 10, st("J"))), "stale", "applied")
+}
+
+// The last version there is has no next one.
+func TestAStreamMayEndAtTheLastVersion(t *testing.T) {
+	s := &truth{at: map[string]int64{"c1": math.MaxInt64}}
+	w := newWorld(t, requery(s, 0))
+	want(t, w.fold(ev("c1", 7, st("G"))), "superseded")
+	want(t, w.fold(ev("c1", 9, st("I")), ev("c1", 1, st("A"))), "stale", "stale")
 }
 
 func TestEveryBatchAsksAnew(t *testing.T) {

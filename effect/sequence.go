@@ -209,7 +209,7 @@ func (f *folding[T]) begin(t *track, row pawl.Row) {
 // arrive decides record i, or has it wait for what is missing before it.
 func (f *folding[T]) arrive(t *track, i int) {
 	at := f.place(f.b.At(i))
-	if f.rule == Next && at > t.current+1 && t.corrupt == "" {
+	if f.rule == Next && at-1 > t.current && t.corrupt == "" {
 		f.wait(t, i)
 		return
 	}
@@ -233,7 +233,7 @@ func (f *folding[T]) chain(t *track) {
 	for len(t.pending) > 0 {
 		i := t.pending[0]
 		at := f.place(f.b.At(i))
-		if f.rule == Next && at > t.current+1 && t.corrupt == "" {
+		if f.rule == Next && at-1 > t.current && t.corrupt == "" {
 			return
 		}
 		f.leave(t)

@@ -109,6 +109,12 @@ func (p *Pipeline) route(e route) pawl.Route {
 	return r
 }
 
+// Identify says who a record's event is, as the pipeline decodes it. An error is why the record would be set aside.
+func (p *Pipeline) Identify(r *pawl.Record) (pawl.Identity, error) {
+	d, err := p.decoder.Decode(pawl.NewMeta(r), r.Value)
+	return d.Identity, err
+}
+
 // Tables are those that the pipeline's effects keep: postgres.DDL and sqlite.DDL write the statements that create them.
 func (p *Pipeline) Tables() []*pawl.Table {
 	var all []*pawl.Table

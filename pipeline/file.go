@@ -78,6 +78,7 @@ type Pipeline struct {
 	Retention  Retention `yaml:"retention" doc:"How long records and keys are kept, so that it can be checked that no copy outlives the memory of it."`
 	Limits     Limits    `yaml:"limits" doc:"Bounds."`
 	Budget     Budget    `yaml:"budget" doc:"How much is quarantined before the pipeline stops and asks."`
+	Contract   Agreed    `yaml:"contract" doc:"What was agreed about the pipeline and does not follow from the rest of the file, for pawl contract."`
 
 	built
 }
@@ -142,4 +143,12 @@ type Budget struct {
 	Window  Duration `yaml:"window" doc:"Over which time. Default: 1m."`
 	Records int      `yaml:"records" doc:"How many records. Default: 1000."`
 	Percent int      `yaml:"percent" doc:"How many of a hundred, once a hundred were decided. Default: 50."`
+}
+
+// Agreed is what people have agreed on. It changes nothing that runs: it closes points of the [Contract] that no file can show.
+type Agreed struct {
+	RecordKey      string `yaml:"record_key" doc:"What the producer puts into the record key, such as caseId: it decides which records share a partition. pawl doctor checks it by sampling."`
+	Truth          string `yaml:"truth" doc:"What is right where the table and its source differ."`
+	StaleReads     string `yaml:"stale_reads" doc:"Who reads the table, and how old what they see may be."`
+	Reconciliation string `yaml:"reconciliation" doc:"How it is found out that the table and its source differ."`
 }

@@ -54,13 +54,16 @@ func (s *bound[Tx]) newLookGaps(w *pawl.Work[Tx]) *lookGaps {
 	w.Gaps = nil
 	g := &lookGaps{query: s.query, work: &w.Gaps, now: w.Now, askWhich: s.gaps.Load(), inBatch: []int64{}}
 	for _, d := range w.Decisions {
+		if d.Kept != nil && d.Kept.Early != 0 {
+			g.inBatch = append(g.inBatch, d.Kept.Early)
+		}
 		if !gapped(d) {
 			continue
 		}
 		if g.streams == nil {
 			g.streams = map[streamOf]*gapAsked{}
 		}
-		of, v := streamOf{s.scopes[d.Route], d.Identity.Stream}, d.Identity.Version
+		of, v := streamOf{s.scopes[d.Route], d.GapOf()}, d.Identity.Version
 		asked := g.streams[of]
 		if asked == nil {
 			asked = &gapAsked{route: d.Route, lowest: v, highest: v, at: -1}
@@ -72,7 +75,6 @@ func (s *bound[Tx]) newLookGaps(w *pawl.Work[Tx]) *lookGaps {
 		asked.lowest, asked.highest = min(asked.lowest, v), max(asked.highest, v)
 		if d.Kept != nil && d.Kept.Early != 0 {
 			asked.waits = true
-			g.inBatch = append(g.inBatch, d.Kept.Early)
 		}
 	}
 	return g
@@ -134,7 +136,7 @@ func (s *bound[Tx]) fillGaps(ctx context.Context, t txn[Tx], g *lookGaps) error 
 	for i, of := range g.near {
 		scopes[i], names[i] = of.scope, of.name
 	}
-	args := []any{scopes, names, g.inBatch, g.now, int32(pawl.MostEarly), int32(mostEarly)}
+	args := []any{scopes, names, g.inBatch, g.now, int32(pawl.MostEarly), int32(mostEarly), int64(pawl.MostEarlyBytes)}
 	return t.exec(ctx, stmt{sql: s.query["early"], args: args, row: func(scan func(...any) error) error {
 		var i int64
 		var outcome *int16
@@ -143,7 +145,7 @@ func (s *bound[Tx]) fillGaps(ctx context.Context, t txn[Tx], g *lookGaps) error 
 		var offset *int64
 		var accepted *string
 		task := pawl.Task{Act: pawl.ActReplay}
-		err := s.scanTask(&task, scan, []any{&i, &outcome, &fp, &row, &offset, &accepted, &by, &task.Kept.Early, &task.Kept.Expired}, nil)
+		err := s.scanTask(&task, scan, []any{&i, &outcome, &fp, &row, &offset, &accepted, &by, &task.Kept.Early, &task.Kept.Stream, &task.Kept.Expired}, nil)
 		if err != nil {
 			return err
 		}
@@ -179,7 +181,7 @@ func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []
 		if !held && (d.Kept == nil || d.Kept.Early == 0) {
 			continue
 		}
-		of := streamOf{s.scopes[d.Route], d.Identity.Stream}
+		of := streamOf{s.scopes[d.Route], d.GapOf()}
 		g := touched[of]
 		if g == nil {
 			g = &settledGap{since: w.Now}
@@ -187,27 +189,34 @@ func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []
 		}
 		g.settle(d, held)
 	}
+	for i := range w.Gaps {
+		gap := &w.Gaps[i]
+		of := streamOf{s.scopes[gap.Route], gap.Stream}
+		g := touched[of]
+		if g == nil && len(gap.Early) > 0 { // this batch went without what it may have set free
+			g = &settledGap{}
+			touched[of], order = g, append(order, of)
+		}
+		if g != nil {
+			g.since, g.more = gap.Since, gap.Waiting > g.known
+		}
+	}
 	if len(order) == 0 {
 		return nil
-	}
-	for i := range w.Gaps {
-		if g := touched[streamOf{s.scopes[w.Gaps[i].Route], w.Gaps[i].Stream}]; g != nil {
-			g.since, g.more = w.Gaps[i].Since, w.Gaps[i].Waiting > g.known
-		}
 	}
 	slices.SortFunc(order, streamOf.compare)
 	n := len(order)
 	scopes, names, next, due := make([]int32, n), make([]string, n), make([]int64, n), make([]time.Time, n)
-	var emptyScopes []int32
-	var emptyNames []string
+	var seenScopes []int32
+	var seenNames []string
 	for i, of := range order {
 		g := touched[of]
-		scopes[i], names[i], next[i], due[i] = of.scope, of.name, g.expected, g.due(w.Now)
-		if !g.held {
-			emptyScopes, emptyNames = append(emptyScopes, of.scope), append(emptyNames, of.name)
+		scopes[i], names[i], next[i], due[i] = of.scope, of.name, g.expected(), g.due(w.Now)
+		if g.known > 0 {
+			seenScopes, seenNames = append(seenScopes, of.scope), append(seenNames, of.name)
 		}
 	}
-	stmts := []stmt{{sql: s.query["open_gaps"], args: []any{scopes, names, next, w.Now, due}}}
+	stmts := []stmt{{sql: s.query["open_gaps"], args: []any{scopes, names, next, w.Now, due, seenScopes, seenNames}}}
 	var released []int64
 	for _, d := range b.kept {
 		if d.Kept.Early != 0 {
@@ -221,28 +230,27 @@ func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []
 		args := append([]any{int32(o.Row), s.code, w.Now}, s.earlyColumns(b.early)...)
 		stmts = append(stmts, stmt{sql: s.query["insert_early"], args: args})
 	}
-	if len(emptyScopes) > 0 {
-		stmts = append(stmts, stmt{sql: s.query["close_gaps"], args: []any{emptyScopes, emptyNames}})
-	}
-	return stmts
+	// Also those that something was to stay in: it may have left meanwhile, or be in quarantine.
+	return append(stmts, stmt{sql: s.query["close_gaps"], args: []any{scopes, names}})
 }
 
 // settledGap is what a transaction makes of a gap.
 type settledGap struct {
-	expected int64
-	since    time.Time
-	until    time.Time // when the first of those that it has seen has waited long enough
-	held     bool      // it leaves some there
-	known    int       // how many that waited it has seen
-	more     bool      // there are others
+	missing int64 // what those wait for that stay
+	reached int64 // behind the last that was decided
+	since   time.Time
+	until   time.Time // when the first of those that it has seen has waited long enough
+	held    bool      // it leaves some there
+	known   int       // how many that waited it has seen
+	more    bool      // there are others
 }
 
 func (g *settledGap) settle(d *pawl.Decision, held bool) {
-	next := d.Expected
-	if d.Outcome.Claims() {
-		next = d.Identity.Version + 1
+	if own := d.GapOf() == d.Identity.Stream; own && d.Outcome.Claims() && d.Outcome != pawl.Ignored {
+		g.reached = max(g.reached, d.Identity.Version+1)
+	} else if own {
+		g.missing = max(g.missing, d.Expected)
 	}
-	g.expected = max(g.expected, next)
 	if d.Kept != nil && d.Kept.Early != 0 {
 		g.known++
 	}
@@ -252,6 +260,14 @@ func (g *settledGap) settle(d *pawl.Decision, held bool) {
 			g.until = d.Until
 		}
 	}
+}
+
+// expected is the version that is missing. Who waits for it knows: what was decided need not have moved the stream.
+func (g *settledGap) expected() int64 {
+	if g.held {
+		return g.missing
+	}
+	return g.reached
 }
 
 // due is when to look at it again: at once, where all that it saw could go and there are others.
@@ -319,7 +335,7 @@ func (s *bound[Tx]) supersede(o *pawl.Ownership, w *pawl.Work[Tx]) (st stmt, som
 func (s *bound[Tx]) dueGaps(ctx context.Context, partitions []int32, now time.Time, limit int) (tasks []pawl.Task, err error) {
 	err = s.link.exec(ctx, stmt{sql: s.query["due_gaps"], args: []any{s.scopes, partitions, now, int32(limit)}, row: func(scan func(...any) error) error {
 		t := pawl.Task{Act: pawl.ActReplay}
-		err := s.scanTask(&t, scan, []any{&t.Kept.Early, &t.Kept.Expired}, nil)
+		err := s.scanTask(&t, scan, []any{&t.Kept.Early, &t.Kept.Stream, &t.Kept.Expired}, nil)
 		t.Kept.Row = t.Row
 		tasks = append(tasks, t)
 		return err

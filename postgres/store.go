@@ -28,6 +28,8 @@ type Store[Tx any] struct {
 	query map[string]string
 	qual  func(string) string
 	names names
+
+	schema string // of Pawl's tables; "": that of the connection
 }
 
 // bound is a Store opened for a consumer.
@@ -68,7 +70,7 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 	for _, opt := range opts {
 		opt(&o)
 	}
-	s := &Store[Tx]{link: l, query: map[string]string{}, qual: qualifier(o.schema)}
+	s := &Store[Tx]{link: l, query: map[string]string{}, qual: qualifier(o.schema), schema: o.schema}
 	shared := strings.NewReplacer("{{matches}}", control["quarantine_matches"], "{{in_no_operation}}", control["in_no_operation"])
 	for name, q := range control {
 		s.query[name] = s.qual(shared.Replace(q))

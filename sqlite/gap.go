@@ -35,10 +35,13 @@ func (a *application) lookGaps(ctx context.Context) error {
 	var order []streamOf
 	inBatch := []int64{}
 	for _, d := range a.work.Decisions {
+		if d.Kept != nil && d.Kept.Early != 0 {
+			inBatch = append(inBatch, d.Kept.Early)
+		}
 		if !d.Gapped || d.Identity.Stream == "" || d.Identity.Version <= 0 {
 			continue
 		}
-		of, v := streamOf{a.bound.scopes[d.Route], d.Identity.Stream}, d.Identity.Version
+		of, v := streamOf{a.bound.scopes[d.Route], d.GapOf()}, d.Identity.Version
 		found, known := some[of.scope]
 		if !known {
 			if err := a.tx.QueryRowContext(ctx, query("any_gap"), of.scope).Scan(&found); err != nil {
@@ -57,10 +60,9 @@ func (a *application) lookGaps(ctx context.Context) error {
 		at.lowest, at.highest = min(at.lowest, v), max(at.highest, v)
 		if d.Kept != nil && d.Kept.Early != 0 {
 			at.waits = true
-			inBatch = append(inBatch, d.Kept.Early)
 		}
 	}
-	room := mostEarly
+	room, bytes := mostEarly, pawl.MostEarlyBytes
 	for _, of := range order {
 		at := streams[of]
 		gap := pawl.Gap{Route: at.route, Stream: of.name}
@@ -74,7 +76,7 @@ func (a *application) lookGaps(ctx context.Context) error {
 		}
 		gap.Since = time.UnixMicro(since)
 		if at.waits || at.lowest <= gap.Expected && gap.Expected <= at.highest {
-			if gap.Early, err = a.early(ctx, of, inBatch, min(room, pawl.MostEarly)); err != nil {
+			if gap.Early, err = a.early(ctx, of, inBatch, min(room, pawl.MostEarly), &bytes); err != nil {
 				return err
 			}
 			room -= len(gap.Early)
@@ -84,20 +86,20 @@ func (a *application) lookGaps(ctx context.Context) error {
 	return nil
 }
 
-// early reads what waits in a gap.
-func (a *application) early(ctx context.Context, of streamOf, inBatch []int64, limit int) (tasks []pawl.Task, err error) {
+// early reads what waits in a gap, as long as there are bytes left.
+func (a *application) early(ctx context.Context, of streamOf, inBatch []int64, limit int, bytes *int) (tasks []pawl.Task, err error) {
 	args := of.args(sql.Named("now", micros(a.work.Now)), sql.Named("in_batch", jsonList(inBatch)), sql.Named("limit", limit))
 	rows, err := a.tx.QueryContext(ctx, query("early"), args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for *bytes > 0 && rows.Next() {
 		var outcome, row, offset sql.NullInt64
 		var print, by []byte
 		var accepted sql.NullString
 		t := pawl.Task{Act: pawl.ActReplay}
-		err := a.bound.scanTask(&t, rows.Scan, []any{&outcome, &print, &row, &offset, &accepted, &by, &t.Kept.Early, &t.Kept.Expired}, nil)
+		err := a.bound.scanTask(&t, rows.Scan, []any{&outcome, &print, &row, &offset, &accepted, &by, &t.Kept.Early, &t.Kept.Stream, &t.Kept.Expired}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -111,6 +113,10 @@ func (a *application) early(ctx context.Context, of streamOf, inBatch []int64, l
 			if err := parseAccepted(&t.Prior.Accepted, accepted.String); err != nil {
 				return nil, err
 			}
+		}
+		*bytes -= len(t.Record.Key) + len(t.Record.Value)
+		for _, h := range t.Record.Headers {
+			*bytes -= len(h.Key) + len(h.Value)
 		}
 		tasks = append(tasks, t)
 	}
@@ -127,7 +133,7 @@ func (a *application) rowOf(d *pawl.Decision) int64 {
 
 // settleGaps is what becomes of gaps: early records leave, others are held, and what each stream waits for is written.
 func (a *application) settleGaps(ctx context.Context) error {
-	expected := map[streamOf]int64{}
+	touched := map[streamOf]*settledGap{}
 	var order []streamOf
 	var fresh []*pawl.Decision
 	for _, d := range a.work.Decisions {
@@ -136,14 +142,18 @@ func (a *application) settleGaps(ctx context.Context) error {
 		if !early && !kept {
 			continue
 		}
-		of, next := streamOf{a.bound.scopes[d.Route], d.Identity.Stream}, d.Expected
-		if d.Outcome.Claims() {
-			next = d.Identity.Version + 1
+		of := streamOf{a.bound.scopes[d.Route], d.GapOf()}
+		g := touched[of]
+		if g == nil {
+			g = &settledGap{}
+			touched[of], order = g, append(order, of)
 		}
-		if _, known := expected[of]; !known {
-			order = append(order, of)
+		if own := of.name == d.Identity.Stream; own && d.Outcome.Claims() && d.Outcome != pawl.Ignored {
+			g.reached = max(g.reached, d.Identity.Version+1)
+		} else if own {
+			g.missing = max(g.missing, d.Expected)
 		}
-		expected[of] = max(expected[of], next)
+		g.held, g.seen = g.held || early, g.seen || kept
 		if kept && d.Outcome != pawl.Held {
 			if err := a.tx.expect(ctx, "release_early", d.Kept.Early); err != nil {
 				return err
@@ -153,9 +163,17 @@ func (a *application) settleGaps(ctx context.Context) error {
 			fresh = append(fresh, d)
 		}
 	}
+	for _, gap := range a.work.Gaps {
+		of := streamOf{a.bound.scopes[gap.Route], gap.Stream}
+		if touched[of] == nil && len(gap.Early) > 0 { // this batch went without what it may have set free
+			if _, err := a.tx.ExecContext(ctx, query("hasten_gap"), of.args()...); err != nil {
+				return err
+			}
+		}
+	}
 	now := sql.Named("now", micros(a.work.Now))
 	for _, of := range order {
-		if _, err := a.tx.ExecContext(ctx, query("open_gap"), of.args(sql.Named("expected", expected[of]), now)...); err != nil {
+		if _, err := a.tx.ExecContext(ctx, query("open_gap"), of.args(sql.Named("expected", touched[of].expected()), now)...); err != nil {
 			return err
 		}
 	}
@@ -168,11 +186,27 @@ func (a *application) settleGaps(ctx context.Context) error {
 		if _, err := a.tx.ExecContext(ctx, query("close_gap"), of.args()...); err != nil {
 			return err
 		}
-		if _, err := a.tx.ExecContext(ctx, query("watch_gap"), of.args(now)...); err != nil {
+		if _, err := a.tx.ExecContext(ctx, query("watch_gap"), of.args(now, sql.Named("held", touched[of].held), sql.Named("seen", touched[of].seen))...); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// settledGap is what a transaction makes of a gap.
+type settledGap struct {
+	missing int64 // what those wait for that stay
+	reached int64 // behind the last that was decided
+	held    bool  // it leaves some there
+	seen    bool  // it has seen some that waited
+}
+
+// expected is the version that is missing. Who waits for it knows: what was decided need not have moved the stream.
+func (g *settledGap) expected() int64 {
+	if g.held {
+		return g.missing
+	}
+	return g.reached
 }
 
 func (a *application) holdEarly(ctx context.Context, d *pawl.Decision) error {
@@ -220,7 +254,7 @@ func (a *application) supersede(ctx context.Context) error {
 func (s *bound) dueGaps(ctx context.Context, lists []any, now time.Time, limit int) (tasks []pawl.Task, err error) {
 	err = s.each(ctx, "due_gaps", func(scan func(...any) error) error {
 		t := pawl.Task{Act: pawl.ActReplay}
-		err := s.scanTask(&t, scan, []any{&t.Kept.Early, &t.Kept.Expired}, nil)
+		err := s.scanTask(&t, scan, []any{&t.Kept.Early, &t.Kept.Stream, &t.Kept.Expired}, nil)
 		t.Kept.Row = t.Row
 		tasks = append(tasks, t)
 		return err

@@ -152,8 +152,7 @@ func (a *application) settleKept(ctx context.Context, d *pawl.Decision, stream [
 		if err := a.tx.expect(ctx, "release", k.Hold); err != nil {
 			return err
 		}
-		_, err := a.tx.ExecContext(ctx, query("free_stream"), stream...)
-		return err
+		return a.tx.freeStream(ctx, stream)
 	case d.Outcome == pawl.Quarantined:
 		return a.tx.expect(ctx, "set_aside_again", sql.Named("id", k.Quarantine), sql.Named("cause", d.Cause),
 			sql.Named("reason", clean(d.Reason)), sql.Named("tries", d.Tries), now)
@@ -218,8 +217,17 @@ func (t *transaction) resolveQuarantine(ctx context.Context, id int64, status in
 	if _, err := t.ExecContext(ctx, query("unblock_stream"), at...); err != nil {
 		return err
 	}
-	_, err = t.ExecContext(ctx, query("free_stream"), at...)
-	return err
+	return t.freeStream(ctx, at)
+}
+
+// freeStream frees a stream that has neither blocker nor holds.
+func (t *transaction) freeStream(ctx context.Context, stream []any) error {
+	for _, name := range []string{"free_stream", "hasten_gap"} {
+		if _, err := t.ExecContext(ctx, query(name), stream...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // accepted is the content that counts as the same beside the one that is decided: as it came, where it was edited.

@@ -37,7 +37,7 @@ type schemaTable struct {
 type indexColumn struct{ name, collation string }
 
 // openTables looks tables up and refuses, all at once, what declared effects could not rely on.
-func openTables(ctx context.Context, tx *transaction, tables []*pawl.Table) (map[*pawl.Table]*table, error) {
+func openTables(ctx context.Context, tx reader, tables []*pawl.Table) (map[*pawl.Table]*table, error) {
 	opened := make(map[*pawl.Table]*table, len(tables))
 	var faults []error
 	var hint strings.Builder
@@ -66,7 +66,19 @@ func openTables(ctx context.Context, tx *transaction, tables []*pawl.Table) (map
 	return opened, nil
 }
 
-func readSchema(ctx context.Context, tx *transaction, name string) (*schemaTable, error) {
+// CheckTables refuses tables that declared effects could not rely on, as Open does. It writes nothing.
+func (s *Store) CheckTables(ctx context.Context, tables []*pawl.Table) error {
+	_, err := openTables(ctx, s.reader, tables)
+	return err
+}
+
+// reader is a transaction, or a pool.
+type reader interface {
+	asker
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func readSchema(ctx context.Context, tx reader, name string) (*schemaTable, error) {
 	found := &schemaTable{unique: map[string][]indexColumn{}}
 	err := tx.QueryRowContext(ctx, query("table_kind"), name).Scan(&found.kind, &found.strict)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -239,12 +251,4 @@ func newTable(t *pawl.Table) *table {
 		Table: t, read: fill.Replace(query("rows_read")), insert: fill.Replace(query("rows_insert")), put: fill.Replace(query("rows_put")),
 		replace: fill.Replace(query("rows_replace")), delete: fill.Replace(query("rows_delete")),
 	}
-}
-
-// CheckTables refuses, all at once, tables of declared effects that are not there or would not keep their values: as Open does.
-func (s *Store) CheckTables(ctx context.Context, tables []*pawl.Table) error {
-	return s.write(ctx, func(tx *transaction) error {
-		_, err := openTables(ctx, tx, tables)
-		return err
-	})
 }

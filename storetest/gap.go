@@ -27,10 +27,18 @@ func gapTests[Tx any]() []test[Tx] {
 		{"what was decided for the key of an early record is told with it", gapPrior[Tx]},
 		{"a held record that turns out to be early waits in the gap", gapFromHold[Tx]},
 		{"a stream that is blocked keeps its early records", gapBlocked[Tx]},
+		{"what a batch went without is looked at again at once", gapPassedOver[Tx]},
+		{"what came early in a stream that was blocked is looked at again when it is free", gapFreed[Tx]},
 		{"early records count as held", gapCounted[Tx]},
 		{"a gap of one consumer is nobody else's", gapOfOne[Tx]},
 		{"two owners hold early records of one stream at once", gapShared[Tx]},
 		{"many wait in one stream", gapMany[Tx]},
+		{"a stream that goes on coming early is looked at all the same", gapGoesOn[Tx]},
+		{"one that stays does not open a gap that was closed meanwhile", gapClosedMeanwhile[Tx]},
+		{"what waits joins a batch within bounds of memory", gapLarge[Tx]},
+		{"a position that is in quarantine opens no gap", gapOfQuarantined[Tx]},
+		{"what is ignored does not change what its stream waits for", gapIgnored[Tx]},
+		{"an early record that names another stream by now", gapRenamed[Tx]},
 	}
 }
 
@@ -383,6 +391,42 @@ func gapBlocked[Tx any](t *testing.T, h Harness[Tx]) {
 	w.wantInt(0, `select count(*) from pawl_hold`)
 }
 
+func gapPassedOver[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	closer := versioned(p, 1, "s", 1)
+	batch := work(c.settle, closer) // which takes nothing from the gap
+	if err := c.store.Apply(w.ctx, o, batch); err != nil {
+		t.Fatal(err)
+	}
+	if len(batch.Gaps) != 1 || len(batch.Gaps[0].Early) != 1 {
+		t.Fatalf("gaps: %+v", batch.Gaps)
+	}
+	at["s"] = 1
+	c.fold(o, at, early(c.dueTasks(o, now)[0]))
+	w.wantGaps()
+	w.consistent()
+}
+
+func gapFreed[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	c.must(o, blocking, ordered(p, 1, "s", "bad"))
+	c.must(o, c.inOrder, ordered(p, 2, "s", "s.1"))
+	c.unblock(o, 1, decide[Tx](pawl.Skipped))
+	if tasks := c.dueTasks(o, now); places(tasks) != "0@2" {
+		t.Fatalf("tasks: %s", places(tasks))
+	}
+	c.must(o, c.inOrder, func() *pawl.Decision { d := early(c.tasks(o)[0]); d.Gapped = false; return d }())
+	if tasks := c.dueTasks(o, now); places(tasks) != "0@0" {
+		t.Errorf("the stream is free, and the tasks are %q", places(tasks))
+	}
+}
+
 func gapCounted[Tx any](t *testing.T, h Harness[Tx]) {
 	w := newWorld(t, h)
 	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
@@ -462,6 +506,152 @@ func gapMany[Tx any](t *testing.T, h Harness[Tx]) {
 	w.wantGaps()
 	w.wantInt(n+1, `select count(*) from effect`)
 	w.consistent()
+}
+
+// gapGoesOn: were a gap put off with each record that joins it, nobody would find out that it is closed, or has lasted too long.
+func gapGoesOn[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	when := now
+	for i := range int64(5) {
+		if _, err := c.tryFold(o, at, when, versioned(p, i, "s", i+3)); err != nil {
+			t.Fatal(err)
+		}
+		when = when.Add(900 * time.Millisecond)
+	}
+	tasks := c.dueTasks(o, now.Add(time.Second))
+	if places(tasks) != "0@0" {
+		t.Fatalf("a second after it was opened: %+v, want the first", tasks)
+	}
+	if _, err := c.tryFold(o, at, when, early(tasks[0])); err != nil {
+		t.Fatal(err)
+	}
+	if tasks := c.dueTasks(o, when); len(tasks) != 0 {
+		t.Errorf("it was looked at, and is to be again at once: %s", places(tasks))
+	}
+}
+
+// wantNoGap counts rows, not what people see: one without records would be there for ever.
+func (w *world[Tx]) wantNoGap() {
+	w.Helper()
+	w.wantInt(0, `select count(*) from pawl_gap`)
+	if groups, err := w.Store.Admin().GapGroups(w.ctx, binding().Consumer); err != nil || len(groups) != 0 {
+		w.Errorf("groups: %+v, %v", groups, err)
+	}
+}
+
+func gapClosedMeanwhile[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	task := c.dueTasks(o, now.Add(time.Minute))[0]
+	c.fold(o, at, versioned(p, 1, "s", 1))
+	d := early(task)
+	c.must(o, func(_ context.Context, _ pawl.Session[Tx], d *pawl.Decision) error { // as who has read before that was committed
+		d.Outcome, d.Reason, d.Expected, d.Until = pawl.Held, "early", 1, now.Add(time.Hour)
+		return nil
+	}, d)
+	w.wantNoGap()
+}
+
+func gapOfQuarantined[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 2))
+	late := now.Add(2 * time.Hour)
+	if _, err := c.tryFold(o, at, late, early(c.dueTasks(o, late)[0])); err != nil {
+		t.Fatal(err)
+	}
+	c.fold(o, at, versioned(p, 0, "s", 2)) // read again
+	w.wantInt(0, `select count(*) from pawl_early`)
+	w.wantNoGap()
+}
+
+// gapLarge: a thousand large records would be more than a process has memory for, and then for ever.
+func gapLarge[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	const n = 5
+	for i := range int64(n) {
+		d := versioned(p, i, "s", i+2)
+		d.Record.Headers = append(d.Record.Headers, pawl.Header{Key: "large", Value: make([]byte, pawl.MostEarlyBytes/4)})
+		c.fold(o, at, d)
+	}
+	got := c.fold(o, at, versioned(p, n, "s", 1))
+	if joined := len(got.Gaps[0].Early); joined < 1 || joined > 4 {
+		t.Errorf("%d joined", joined)
+	}
+	for range n {
+		if tasks := c.dueTasks(o, now); len(tasks) > 0 { // the rest follow at once
+			c.fold(o, at, early(tasks[0]))
+		}
+	}
+	w.wantGaps()
+	if at["s"] != n+1 {
+		t.Errorf("the stream came to %d, want %d", at["s"], n+1)
+	}
+	w.consistent()
+}
+
+func gapIgnored[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 5), versioned(p, 1, "s", 3))
+	when := now.Add(time.Minute)
+	wk := work[Tx](nil, early(c.dueTasks(o, when)[0]))
+	wk.Now, wk.Next = when, o.Next
+	fold := c.folding(wk, at)
+	wk.Run = func(ctx context.Context, s pawl.Session[Tx]) error {
+		err := fold(ctx, s)
+		for _, d := range wk.Decisions {
+			if d.Identity.Version == 5 {
+				d.Outcome, d.Reason, d.Expected = pawl.Ignored, "too late", 0
+			}
+		}
+		return err
+	}
+	if err := c.store.Apply(c.ctx, o, wk); err != nil || len(wk.Decisions) != 2 {
+		t.Fatalf("%d decisions, %v", len(wk.Decisions), err)
+	}
+	w.wantGaps("charge s waits for 1: 1 from 3 to 3")
+	if tasks := c.dueTasks(o, when); len(tasks) != 0 {
+		t.Errorf("it is to be looked at again at once: %s", places(tasks))
+	}
+	if got := c.fold(o, at, versioned(p, 2, "s", 1)); len(got.Gaps[0].Early) != 1 {
+		t.Errorf("what is missing came: gaps %+v", got.Gaps)
+	}
+}
+
+func gapRenamed[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
+	o := c.acquire(p, 0)
+	c.fold(o, at, versioned(p, 0, "s", 3))
+	when := now.Add(time.Minute)
+	renamed := func(stream string) *pawl.Decision {
+		d := early(c.dueTasks(o, when)[0])
+		d.Identity.Stream = stream
+		return d
+	}
+	if _, err := c.tryFold(o, at, when, renamed("t")); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInt(1, `select count(*) from pawl_gap`)
+	if tasks := c.dueTasks(o, when); len(tasks) != 0 {
+		t.Fatalf("it is to be looked at again at once, for ever: %s", places(tasks))
+	}
+	at["t"] = 2
+	when = when.Add(time.Hour)
+	if _, err := c.tryFold(o, at, when, renamed("t")); err != nil {
+		t.Fatal(err)
+	}
+	w.wantInt(0, `select count(*) from pawl_early`)
+	w.wantNoGap()
 }
 
 func correctionTests[Tx any]() []test[Tx] {

@@ -291,6 +291,25 @@ func TestWhatWaitsForItsTurnIsBounded(t *testing.T) {
 	})
 }
 
+// A copy of an event that waits may come when no more may be held. The one that waits is not turned away with it.
+func TestACopyThatMayNotBeHeldDoesNotTakeTheFirstAlong(t *testing.T) {
+	inEveryHouse(t, func(t *testing.T, open func(testing.TB) *house) {
+		for name, then := range map[string]effect.Then{"quarantine": effect.Quarantine, "ignore": effect.Ignore} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := open(t).stage(1, pawl.Config{}, cases(func(p *effect.Projection[fact]) { p.Early.Most, p.Early.Then = 1, then }))
+				s.up()
+				s.play(at(3, "CLOSED"))
+				s.batch(at(1, "OPEN"), at(3, "CLOSED"))
+				s.play(at(2, "HEARD"))
+				s.await(0, gapCount)
+				s.wantRows("cases", "c1 3 CLOSED - e3")
+				s.wantAside()
+			})
+		}
+	})
+}
+
 // A gap that lasts ends as the effect says.
 func TestAGapThatLastsTooLongEndsAsTheEffectSays(t *testing.T) {
 	inEveryHouse(t, func(t *testing.T, open func(testing.TB) *house) {

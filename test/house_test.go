@@ -188,6 +188,9 @@ func (h *house) stage(partitions int, cfg pawl.Config, effects ...declared) *sta
 	if s.cfg.CommitInterval == 0 {
 		s.cfg.CommitInterval = 10 * time.Millisecond
 	}
+	if s.cfg.BatchTime == 0 {
+		s.cfg.BatchTime = time.Minute // what a test writes as one batch is one, also where the machine is slow
+	}
 	if s.cfg.MaxTries == 0 {
 		s.cfg.MaxTries = 2
 	}

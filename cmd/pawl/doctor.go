@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"slices"
+	"io/fs"
+	"log/slog"
+	"os"
 	"strings"
 	"time"
 
@@ -17,347 +19,385 @@ import (
 	"github.com/pawlhq/pawl/postgres"
 )
 
-type checkView struct {
-	Check  string `json:"check"`
-	Of     string `json:"of,omitempty"` // a pipeline or a topic
-	Result string `json:"result"`
-	Found  string `json:"found"`
-	Fix    string `json:"fix,omitempty"`
+// What a check may come to, worst first.
+const (
+	checkFailure = "failure" // it does not work, or not safely
+	checkWarning = "warning" // it works, and somebody should know
+	checkSkipped = "skipped" // it could not be looked at
+	checkOK      = "ok"
+)
+
+// diagnosis is what a check has come to.
+type diagnosis struct {
+	status string
+	text   string
+	fix    string // what to do; of failures and warnings
 }
 
-// What a check comes to.
+func healthy(format string, args ...any) diagnosis {
+	return diagnosis{checkOK, fmt.Sprintf(format, args...), ""}
+}
+
+func skipped(format string, args ...any) diagnosis {
+	return diagnosis{checkSkipped, fmt.Sprintf(format, args...), ""}
+}
+
+func warning(fix, format string, args ...any) diagnosis {
+	return diagnosis{checkWarning, fmt.Sprintf(format, args...), fix}
+}
+
+func failure(fix, format string, args ...any) diagnosis {
+	return diagnosis{checkFailure, fmt.Sprintf(format, args...), fix}
+}
+
+// failed is the failure that an error tells.
+func failed(err error) diagnosis {
+	text, hint := apart(err)
+	return diagnosis{checkFailure, text, hint}
+}
+
+// check is one thing that is looked at.
+type check struct {
+	name  string
+	needs need
+	of    func(ctx context.Context, v *visit) diagnosis
+}
+
+// need is what must have been reached for a check to say anything.
+type need int
+
 const (
-	checkOK     = "ok"
-	checkWarns  = "warning"
-	checkFails  = "failed"
-	checkPassed = "not known" // it could not be made
+	needsNothing need = iota
+	needsStore
+	needsServer // a store that is not a file: for others the check is left out
+	needsCluster
+	needsTopics // those of the pipeline exist
+	needsBoth   // a store that is migrated, and the cluster
+)
+
+// checks are made once, pipelineChecks for each pipeline. They are made in this order.
+var (
+	checks = []check{
+		{"store", needsNothing, checkStore},
+		{"settings", needsServer, checkSettings},
+		{"migrations", needsStore, checkMigrations},
+		{"rights", needsServer, checkRights},
+		{"connections", needsServer, checkConnections},
+		{"proxy", needsServer, checkProxy},
+		{"clock", needsServer, checkClock},
+		{"cluster", needsNothing, checkCluster},
+	}
+	pipelineChecks = []check{
+		{"tables", needsStore, checkTables},
+		{"consumer", needsBoth, checkConsumer},
+		{"topic", needsCluster, checkTopic},
+		{"access", needsTopics, checkAccess},
+		{"partitions", needsTopics, checkPartitions},
+		{"cleanup", needsTopics, checkCleanup},
+		{"retention", needsTopics, checkRetention},
+		{"records", needsTopics, checkRecords},
+		{"keys", needsTopics, checkKeys},
+		{"hot-streams", needsTopics, checkHotStreams},
+		{"timestamps", needsTopics, checkTimestamps},
+	}
+)
+
+// visit is what the checks of one run look at.
+type visit struct {
+	set       *pipeline.Set
+	pipelines []*pipeline.Pipeline // that are meant
+	processes int
+	now       func() time.Time
+
+	file       bool     // the store is one, not a server
+	store      *storage // nil: not reached
+	storeErr   error
+	version    int // of the store's tables
+	versionErr error
+	inspection *postgres.Inspection
+	inspectErr error
+
+	cluster    string // its id; "": not reached
+	clusterErr error
+
+	// Of the pipeline whose turn it is:
+	p      *pipeline.Pipeline
+	source *kafka.Source
+	topics []kafka.Topic
+	logs   []kafka.Log
+	sample *sampling
+}
+
+type checkView struct {
+	Number   int    `json:"number"`
+	Check    string `json:"check"`
+	Pipeline string `json:"pipeline,omitempty"`
+	Status   string `json:"status"`
+	Text     string `json:"text"`
+	Fix      string `json:"fix,omitempty"`
+}
+
+const (
+	// askTimeout bounds each question to a cluster or a server, and sampleTimeout the reading of samples of one pipeline.
+	askTimeout    = 10 * time.Second
+	sampleTimeout = 10 * time.Second
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	var processes int
-	var sample int64
+	var strict bool
+	var only []string
+	var processes, records int
 	cmd := &cobra.Command{
-		Use: "doctor [FILE|FOLDER…]", Short: "Check the live cluster and store against pipeline files; each finding with a fix",
-		Long: `Check the live cluster and store against pipeline files, and tell for each check what was found and what to do: the file, the
-store (reachable, migrations, settings under which a commit may be lost, rights missing and in excess, connections, clock,
-tables), the topics (there, replication, cleanup policy and retention against how long keys are kept), and a sample of
-records (do they decode, is a stream on one partition, which streams are hot). It changes nothing.
+		Use: "doctor [FILE|FOLDER…]", Short: "Look the cluster and the store over, and say what to mend",
+		Long: `Look over the cluster and the store that the files name, and say what to mend. Nothing is written, no group is joined, and no
+topic is made by being asked for. Whether anything runs at the moment makes no difference.
 
-Ends with exit code 3 if a check has failed; a warning alone does not.`,
+Of the store: does it answer, may it lose a commit, migrations, rights that are missing or in excess, connections, a proxy, its
+clock. For each pipeline: its tables, whom the consumer's name belongs to, the topics, what the login may do, partitions,
+cleanup and retention, and from the last records of each partition: do they decode, does the record key agree with the
+stream, does one stream have most of the traffic, do the timestamps make sense.
+
+Ends with exit code 3 after a failure (with --strict: or a warning), and 1 if the store or the cluster could not be reached.`,
+		Example: "  pawl doctor\n  pawl doctor orders.yaml --processes 4 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if processes < 1 || sample < 0 {
-				return usage("--processes is at least 1, --sample at least 0")
+			switch {
+			case processes < 1:
+				return usage("--processes %d: at least one runs", processes)
+			case records < 0:
+				return usage("--sample %d: it is a number of records, and 0 is none", records)
 			}
 			set, err := a.load(args)
 			if err != nil {
 				return err
 			}
-			d := &doctor{app: a, set: set, processes: processes, sample: sample}
-			d.examineStore(cmd.Context())
-			d.examineCluster(cmd.Context())
-			if cmd.Context().Err() != nil {
-				return cmd.Context().Err()
+			if set.Kafka == nil {
+				return usage("the files name no cluster: add kafka: {brokers: […]}")
 			}
-			return d.tell()
+			v := &visit{set: set, processes: processes, now: a.now}
+			if v.pipelines, err = choose(set, only); err != nil {
+				return err
+			}
+			l, err := a.locateFor(cmd.Context(), set)
+			if err != nil {
+				return err
+			}
+			found := v.run(cmd.Context(), l, records)
+			if err := cmd.Context().Err(); err != nil {
+				return err
+			}
+			if err := a.printChecks(found); err != nil {
+				return err
+			}
+			return v.verdict(a, found, strict)
 		},
 	}
-	cmd.Flags().IntVar(&processes, "processes", 1, "how many processes will run, for the connections they need")
-	cmd.Flags().Int64Var(&sample, "sample", 200, "records to look at of each partition; 0: none")
+	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 3 after a warning too")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "only these pipelines, by name")
+	cmd.Flags().IntVar(&processes, "processes", 1, "how many processes run these pipelines")
+	cmd.Flags().IntVar(&records, "sample", 1000, "how many records of each partition are read at most")
 	return cmd
 }
 
-type doctor struct {
-	*app
-	set       *pipeline.Set
-	processes int
-	sample    int64
-	checks    []checkView
-}
-
-func (d *doctor) add(check, of, result, found, fix string) {
-	if result == checkOK {
-		fix = ""
+// run makes all checks.
+func (v *visit) run(ctx context.Context, l *location, records int) []checkView {
+	v.open(ctx, l)
+	if v.store != nil {
+		defer v.store.close()
 	}
-	d.checks = append(d.checks, checkView{check, of, result, found, fix})
-}
-
-// judged adds a check that is ok or not.
-func (d *doctor) judged(ok bool, otherwise, check, of, found, fix string) {
-	if ok {
-		otherwise = checkOK
+	v.reach(ctx)
+	found := v.make(ctx, nil, checks, "")
+	for _, p := range v.pipelines {
+		v.meet(ctx, p, records)
+		found = v.make(ctx, found, pipelineChecks, p.Name)
 	}
-	d.add(check, of, otherwise, found, fix)
+	return found
 }
 
-// failed adds a check that could not be passed because of an error.
-func (d *doctor) failed(check, of string, err error) {
-	text, fix := err.Error(), ""
-	if known, ok := errors.AsType[*pawl.Error](err); ok && known.Hint != "" {
-		fix = known.Hint
-		text = strings.Replace(text, " ("+fix+")", "", 1)
+// make makes checks, and adds what they have come to.
+func (v *visit) make(ctx context.Context, found []checkView, of []check, pipeline string) []checkView {
+	for _, c := range of {
+		if c.needs == needsServer && v.file {
+			continue
+		}
+		d, ok := v.lacks(c.needs)
+		if ok {
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			d = c.of(ctx, v)
+			cancel()
+		}
+		found = append(found, checkView{len(found) + 1, c.name, pipeline, d.status, d.text, d.fix})
 	}
-	d.add(check, of, checkFails, text, fix)
+	return found
 }
 
-// checkTimeout bounds each part of an examination.
-const checkTimeout = 15 * time.Second
+// lacks says what keeps a check from being made, or that nothing does.
+func (v *visit) lacks(n need) (diagnosis, bool) {
+	store := n == needsStore || n == needsServer || n == needsBoth
+	cluster := n == needsCluster || n == needsTopics || n == needsBoth
+	switch {
+	case store && v.store == nil:
+		return skipped("the store was not reached"), false
+	case n == needsBoth && v.version != v.store.needs():
+		return skipped("the store is not migrated"), false
+	case cluster && v.cluster == "":
+		return skipped("the cluster was not reached"), false
+	case n == needsTopics && !v.readable():
+		return skipped("there is no topic to look at"), false
+	}
+	return diagnosis{}, true
+}
 
-func (d *doctor) examineStore(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+// open reaches the store, without making or changing a file.
+func (v *visit) open(ctx context.Context, l *location) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	l, err := d.locateFor(ctx, d.set)
-	if err != nil {
-		d.failed("store", "", err)
+	v.file = l.sqlite != ""
+	if v.storeErr = isStore(l); v.storeErr != nil {
 		return
 	}
 	s, err := l.open(ctx, false)
 	if err != nil {
-		d.failed("store", "", err)
+		v.storeErr = err
 		return
 	}
-	defer s.close()
-	have, err := s.have(ctx)
+	v.version, v.versionErr = s.have(ctx)
+	if s.server != nil {
+		v.inspection, v.inspectErr = s.server.inspect(ctx)
+	}
+	if v.versionErr != nil && v.inspection == nil { // else it answers, and only the tables are out of reach
+		s.close()
+		v.storeErr = v.versionErr
+		return
+	}
+	v.store = s
+}
+
+// isStore refuses a file that to open as a store would change: one whose journal is not that of a store.
+func isStore(l *location) error {
+	if l.sqlite == "" {
+		return nil
+	}
+	path, _, _ := strings.Cut(strings.TrimPrefix(l.sqlite, "file:"), "?")
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // which is told when it is opened
+	}
 	if err != nil {
-		d.failed("store", "", err)
-		return
+		return fmt.Errorf("read %s: %w", l.name, err)
 	}
-	d.add("store", "", checkOK, s.name, "")
-	d.judged(have == s.needs(), checkFails, "migrations", "", fmt.Sprintf("version %d, and this program needs %d", have, s.needs()), "pawl migrate up --execute")
-	if s.inspect != nil {
-		i, err := s.inspect(ctx)
-		if err != nil {
-			d.failed("settings", "", err)
-			return
-		}
-		d.server(i)
+	defer f.Close()
+	head := make([]byte, 20) // bytes 18 and 19 are 2 where there is a write-ahead log
+	if n, _ := f.Read(head); n < len(head) || head[18] != 2 || head[19] != 2 {
+		return &pawl.Error{Op: "read " + l.name, Class: pawl.Misconfigured, Err: errors.New("it is not a store of Pawl yet"),
+			Hint: "pawl migrate up --execute"}
 	}
-	for _, p := range d.set.Pipelines {
-		if err := s.tables(ctx, p.Tables()); err != nil {
-			d.failed("tables", p.Name, err)
-			continue
-		}
-		d.add("tables", p.Name, checkOK, plural(len(p.Tables()), "table"), "")
-	}
+	return nil
 }
 
-// server judges PostgreSQL.
-func (d *doctor) server(i *postgres.Inspection) {
-	var wrong []string
-	for _, c := range []struct {
-		bad  bool
-		what string
-	}{
-		{i.Standby, "the server is a standby"}, {i.ReadOnly, "transactions are read-only"}, {!i.Fsync, "fsync is off"},
-		{!i.FullPageWrites, "full_page_writes is off"}, {i.SynchronousCommit == "off", "synchronous_commit is off"},
-	} {
-		if c.bad {
-			wrong = append(wrong, c.what)
-		}
-	}
-	found := "PostgreSQL " + i.Version + ", synchronous_commit " + i.SynchronousCommit
-	if len(wrong) > 0 {
-		found = strings.Join(wrong, "; ")
-	}
-	d.judged(len(wrong) == 0, checkFails, "settings", "", found, "a commit may be lost, or none be made: use the primary, and switch these on")
-	found = "every table of Pawl can be read and added to"
-	if len(i.Lacking) > 0 {
-		found = "no right to read or add to " + strings.Join(i.Lacking, ", ")
-	}
-	d.judged(len(i.Lacking) == 0, checkFails, "rights", "", found, "grant select, insert, update, delete on them")
-	switch {
-	case i.Superuser:
-		d.add("rights in excess", "", checkWarns, "the role is a superuser", "run with a role of its own that owns nothing; migrate with another")
-	case i.Creates:
-		d.add("rights in excess", "", checkWarns, "the role may create tables", "only pawl migrate up needs that: revoke create on the schema")
-	default:
-		d.add("rights in excess", "", checkOK, "none", "")
-	}
-	need := 0
-	for _, p := range d.set.Pipelines {
-		workers := p.Limits.Workers
-		if workers == 0 {
-			workers = min(2*runtime.GOMAXPROCS(0), 16)
-		}
-		need += workers + 2 // orders and conditions go beside the workers
-	}
-	need *= d.processes
-	d.judged(need+i.Connections <= i.MaxConnections*9/10, checkWarns, "connections", "",
-		fmt.Sprintf("up to %d wanted by %s, %d in use, %d allowed", need, plural(d.processes, "process"), i.Connections, i.MaxConnections),
-		"fewer workers (limits.workers), a smaller pool (pool_max_conns in the address), a pooling proxy, or more max_connections")
-	off := d.now().Sub(i.Now).Abs()
-	d.judged(off < 5*time.Second, checkWarns, "clock", "", "the server's differs by "+off.Round(time.Millisecond).String(),
-		"synchronise the clocks: ages and holds are told by them")
-}
-
-func (d *doctor) examineCluster(ctx context.Context) {
-	if d.set.Kafka == nil {
-		d.add("cluster", "", checkFails, "the files name none", "add kafka: {brokers: […]}")
-		return
-	}
-	c := &cluster{kafka: d.set.Kafka}
-	for i, p := range d.set.Pipelines {
-		src := c.source(p.GroupName())
-		if i == 0 {
-			ask, cancel := context.WithTimeout(ctx, checkTimeout)
-			origin, err := src.Origin(ask)
-			cancel()
-			if err != nil {
-				d.failed("cluster", "", err)
-				return
-			}
-			d.add("cluster", "", checkOK, "id "+origin.Cluster, "")
-		}
-		d.examineTopics(ctx, src, p)
-	}
-}
-
-func (d *doctor) examineTopics(ctx context.Context, src *kafka.Source, p *pipeline.Pipeline) {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+// reach asks the cluster who it is. Any pipeline will do: only their groups differ.
+func (v *visit) reach(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	topics, err := src.Topics(ctx, p.Topic)
-	if err != nil {
-		d.failed("topic", p.Name, err)
-		return
-	}
-	for _, t := range topics {
-		of := p.Name + ": " + t.Name
-		d.judged(t.Exists, checkFails, "topic", of, map[bool]string{true: plural(t.Partitions, "partition"), false: "it does not exist"}[t.Exists],
-			"create it, or correct its name")
-		if !t.Exists {
-			continue
-		}
-		if p.Limits.Workers > t.Partitions && (p.Order == "" || p.Order == "partition") {
-			d.add("workers", of, checkWarns, fmt.Sprintf("%d workers for %s", p.Limits.Workers, plural(t.Partitions, "partition")),
-				"in the order of partitions one worker serves each: fewer workers, more partitions, or order: stream")
-		}
-		d.judged(t.Replicas >= 3 && t.InSync >= 2, checkWarns, "replication", of, fmt.Sprintf("%d replicas, min.insync.replicas %d", t.Replicas, t.InSync),
-			"three replicas and min.insync.replicas=2: otherwise a broker that dies may take records along")
-		d.cleanup(of, p, t)
-		d.retention(of, p, t)
-		d.records(ctx, src, of, p, t.Name)
-	}
+	origin, err := v.connect(v.pipelines[0]).Origin(ctx)
+	v.cluster, v.clusterErr = origin.Cluster, err
 }
 
-func (d *doctor) cleanup(of string, p *pipeline.Pipeline, t kafka.TopicInfo) {
-	compacts := strings.Contains(t.Cleanup, "compact")
+func (v *visit) connect(p *pipeline.Pipeline) *kafka.Source {
+	cfg := v.set.Kafka.Source(p)
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	return kafka.New(cfg)
+}
+
+// meet asks the cluster about the topics of a pipeline.
+func (v *visit) meet(ctx context.Context, p *pipeline.Pipeline, records int) {
+	v.p, v.source, v.topics, v.logs, v.sample = p, v.connect(p), nil, nil, &sampling{}
+	if v.cluster == "" {
+		return
+	}
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	var err error
+	if v.topics, err = v.source.Describe(asking, p.Topic); err != nil {
+		v.topics = nil
+		for _, name := range p.Topic {
+			v.topics = append(v.topics, kafka.Topic{Name: name, Err: err})
+		}
+	}
+	if !v.readable() {
+		return
+	}
+	if v.logs, err = v.source.Look(asking, p.Topic); err != nil {
+		v.sample.err = err
+		return
+	}
+	reading, cancel := context.WithTimeout(ctx, sampleTimeout)
+	defer cancel()
+	v.sample.read(reading, v, records)
+}
+
+// readable reports whether a topic of the pipeline can be looked at.
+func (v *visit) readable() bool {
+	for _, t := range v.topics {
+		if t.Err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// textColumn is where the texts of checks begin.
+const textColumn = 27
+
+// beneath sets the further lines of a text under its first.
+func beneath(text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(printable(text)), "\n", "\n"+strings.Repeat(" ", textColumn))
+}
+
+func (a *app) printChecks(found []checkView) error {
+	if a.format != formatTable {
+		return printList(a, listing[checkView]{kind: "Check", items: found, columns: []column[checkView]{
+			{name: "number", of: func(c checkView) string { return fmt.Sprint(c.Number) }},
+			{name: "check", of: func(c checkView) string { return c.Check }},
+			{name: "pipeline", of: func(c checkView) string { return c.Pipeline }},
+			{name: "status", of: func(c checkView) string { return c.Status }},
+			{name: "text", of: func(c checkView) string { return c.Text }},
+			{name: "fix", of: func(c checkView) string { return c.Fix }},
+		}})
+	}
+	colors := map[string]string{checkFailure: red, checkWarning: yellow, checkOK: green}
+	var b bytes.Buffer
+	for i, c := range found {
+		if c.Pipeline != "" && found[i-1].Pipeline != c.Pipeline {
+			fmt.Fprintf(&b, "%s:\n", printable(c.Pipeline))
+		}
+		status := fmt.Sprintf("%-7s", c.Status)
+		if color := colors[c.Status]; color != "" && a.colored() {
+			status = "\x1b[" + color + "m" + status + "\x1b[0m"
+		}
+		fmt.Fprintf(&b, "%3d  %s  %-12s %s\n", c.Number, status, c.Check, beneath(c.Text))
+		if c.Fix != "" {
+			fmt.Fprintf(&b, "%*s %s\n", textColumn-1, "fix:", beneath(c.Fix))
+		}
+	}
+	_, err := a.out.Write(b.Bytes())
+	return err
+}
+
+// verdict is how the run ends.
+func (v *visit) verdict(a *app, found []checkView, strict bool) error {
+	count := map[string]int{}
+	for _, c := range found {
+		count[c.Status]++
+	}
+	text := fmt.Sprintf("%s: %s, %s", plural(len(found), "check"), plural(count[checkFailure], "failure"), plural(count[checkWarning], "warning"))
+	if n := count[checkSkipped]; n > 0 {
+		text += fmt.Sprintf(", %d skipped", n)
+	}
+	a.note("%s", text)
 	switch {
-	case t.Cleanup == "":
-		d.add("cleanup policy", of, checkPassed, "it may not be asked", "grant describe configs on the topic")
-	case compacts && p.State == nil:
-		d.add("cleanup policy", of, checkFails, t.Cleanup, "compaction removes events before they are read: use cleanup.policy=delete, or a state effect")
-	case !compacts && p.State != nil:
-		d.add("cleanup policy", of, checkWarns, t.Cleanup, "keys that do not change for longer than the retention cannot be rebuilt: use cleanup.policy=compact")
-	default:
-		d.add("cleanup policy", of, checkOK, t.Cleanup, "")
-	}
-}
-
-// retention holds how long the topic keeps records against how long keys are kept, and against what the file says.
-func (d *doctor) retention(of string, p *pipeline.Pipeline, t kafka.TopicInfo) {
-	keeps := t.Retention.String()
-	if t.Retention == kafka.KeptForEver || strings.Contains(t.Cleanup, "compact") && !strings.Contains(t.Cleanup, "delete") {
-		t.Retention, keeps = kafka.KeptForEver, "for ever"
-	}
-	keys, says := time.Duration(p.Retention.Keys), time.Duration(p.Retention.Topic)
-	switch {
-	case t.Retention == 0:
-		d.add("retention", of, checkPassed, "it may not be asked", "grant describe configs on the topic")
-	case keys > 0 && (t.Retention == kafka.KeptForEver || t.Retention > keys):
-		d.add("retention", of, checkFails, fmt.Sprintf("records are kept %s, keys for %s", keeps, keys), "a record that outlives its key takes effect again: keep keys longer")
-	case says > 0 && (t.Retention == kafka.KeptForEver || t.Retention > says):
-		d.add("retention", of, checkWarns, fmt.Sprintf("records are kept %s, and the file says %s", keeps, says), "correct retention.topic in the file")
-	default:
-		d.add("retention", of, checkOK, "records are kept "+keeps, "")
-	}
-}
-
-const (
-	fewRecords = 100 // below so many in a sample, a share says nothing
-	hotPercent = 20
-)
-
-// records judges a sample: it decodes, its streams are each on one partition, none is hot.
-func (d *doctor) records(ctx context.Context, src *kafka.Source, of string, p *pipeline.Pipeline, topic string) {
-	if d.sample == 0 {
-		return
-	}
-	sampled, err := src.Sample(ctx, topic, d.sample)
-	if err != nil {
-		d.failed("records", of, err)
-		return
-	}
-	if len(sampled) == 0 {
-		d.add("records", of, checkPassed, "the topic is empty", "run it again when there are some")
-		return
-	}
-	bad, first := 0, ""
-	partitions, counts := map[string][]int32{}, map[string]int{}
-	for i := range sampled {
-		r := &sampled[i]
-		id, err := p.Identify(r)
-		if err != nil {
-			if bad++; bad == 1 {
-				first = fmt.Sprintf("%s: %v", position(topic, r.Partition.Index, r.Offset), err)
-			}
-			continue
-		}
-		if id.Stream != "" {
-			counts[id.Stream]++
-			if !slices.Contains(partitions[id.Stream], r.Partition.Index) {
-				partitions[id.Stream] = append(partitions[id.Stream], r.Partition.Index)
-			}
-		}
-	}
-	d.judged(bad == 0, checkWarns, "records decode", of, strings.TrimSuffix(fmt.Sprintf("%d of %d do not; %s", bad, len(sampled), first), "; "),
-		"they would be quarantined: correct the event section, or the producer")
-	if len(counts) == 0 {
-		return
-	}
-	scattered, hot := "", ""
-	for stream, on := range partitions {
-		if len(on) > 1 && (scattered == "" || stream < scattered) {
-			scattered = stream
-		}
-		if counts[stream]*100 >= hotPercent*len(sampled) && len(sampled) >= fewRecords && (hot == "" || counts[stream] > counts[hot]) {
-			hot = stream
-		}
-	}
-	found := fmt.Sprintf("%s, each on one partition", plural(len(counts), "stream"))
-	if scattered != "" {
-		found = fmt.Sprintf("stream %q is on partitions %v", scattered, partitions[scattered])
-	}
-	d.judged(scattered == "", checkFails, "key alignment", of, found, "producers must use the stream as the record's key, and one partitioner")
-	found = fmt.Sprintf("none has %d%% of the sample", hotPercent)
-	if hot != "" {
-		found = fmt.Sprintf("stream %q has %d of %d records", hot, counts[hot], len(sampled))
-	}
-	d.judged(hot == "", checkWarns, "hot streams", of, found, "one worker serves a stream at a time: split it, or accept the lag")
-}
-
-func (d *doctor) tell() error {
-	failed, warned := 0, 0
-	for _, c := range d.checks {
-		switch c.Result {
-		case checkFails:
-			failed++
-		case checkWarns:
-			warned++
-		}
-	}
-	l := listing[checkView]{kind: "Check", items: d.checks, columns: []column[checkView]{
-		{name: "result", of: func(c checkView) string { return c.Result }, color: func(c checkView) string {
-			return map[string]string{checkOK: green, checkFails: red}[c.Result] + map[string]string{checkWarns: yellow, checkPassed: yellow}[c.Result]
-		}},
-		{name: "check", of: func(c checkView) string { return c.Check }},
-		{name: "of", of: func(c checkView) string { return c.Of }},
-		{name: "found", of: func(c checkView) string { return c.Found }},
-		{name: "fix", of: func(c checkView) string { return c.Fix }},
-	}}
-	if err := printList(d.app, l); err != nil {
-		return err
-	}
-	d.note("%s, %d failed, %s", plural(len(d.checks), "check"), failed, plural(warned, "warning"))
-	if failed > 0 {
+	case v.storeErr != nil || v.clusterErr != nil:
+		return &exitError{exitFailed, nil}
+	case count[checkFailure] > 0, strict && count[checkWarning] > 0:
 		return &exitError{exitFindings, nil}
 	}
 	return nil

@@ -77,15 +77,21 @@ func report(w io.Writer, err error) {
 	if errors.As(err, &exit) && exit.err == nil {
 		return
 	}
-	text, hint := err.Error(), ""
-	if known, ok := errors.AsType[*pawl.Error](err); ok && known.Hint != "" {
-		hint = known.Hint
-		text = strings.Replace(text, " ("+hint+")", "", 1)
-	}
+	text, hint := apart(err)
 	fmt.Fprintf(w, "pawl: %s\n", printable(text))
 	if hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", printable(hint))
 	}
+}
+
+// apart takes an error apart: what went wrong, and what to do.
+func apart(err error) (text, hint string) {
+	text = err.Error()
+	if known, ok := errors.AsType[*pawl.Error](err); ok && known.Hint != "" {
+		hint = known.Hint
+		text = strings.Replace(text, " ("+hint+")", "", 1)
+	}
+	return text, hint
 }
 
 func exitCodesTopic() *cobra.Command {

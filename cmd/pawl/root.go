@@ -78,7 +78,8 @@ and act with --execute; who and why is recorded. Data goes to stdout, everything
 	complete(root, "color", "auto", "always", "never")
 
 	root.AddCommand(
-		a.devCommand(), a.devConsumerCommand(), a.devNaiveCommand(), a.runCommand(), a.lintCommand(), a.testCommand(), a.schemaCommand(), a.configCommand(), a.initCommand(), a.contractCommand(), a.doctorCommand(),
+		a.devCommand(), a.devConsumerCommand(), a.devNaiveCommand(), a.runCommand(), a.lintCommand(), a.testCommand(), a.contractCommand(),
+		a.doctorCommand(), a.schemaCommand(), a.configCommand(), a.initCommand(),
 		a.statusCommand(), a.explainCommand(), a.quarantineCommand(), a.holdsCommand(), a.operationsCommand(), a.auditCommand(), a.resolveCommand(),
 		a.pauseCommand(), a.resumeCommand(), a.migrateCommand(), a.versionCommand(), exitCodesTopic(),
 	)

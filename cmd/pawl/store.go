@@ -24,9 +24,17 @@ type storage struct {
 	version func(context.Context) (int, error)
 	steps   []migration
 	work    func(p *pipeline.Pipeline, src pawl.Source, cfg pawl.Config) worker
-	tables  func(context.Context, []*pawl.Table) error          // refuses those that would not do
-	inspect func(context.Context) (*postgres.Inspection, error) // nil: it is no server
+	tables  func(context.Context, []*pawl.Table) error // refuses those that effects could not rely on
+	server  *server                                    // nil: it is a file
 	close   func()
+}
+
+// server is what can be asked of a store that is a server.
+type server struct {
+	pool     int // connections that a process opens at most
+	settings func(context.Context) error
+	inspect  func(context.Context) (*postgres.Inspection, error)
+	proxied  func(context.Context) (bool, error)
 }
 
 type migration struct {
@@ -119,9 +127,11 @@ func (l *location) open(ctx context.Context, create bool) (*storage, error) {
 		opts = append(opts, postgres.InSchema(l.schema))
 	}
 	s := postgres.New(pool, opts...)
-	made := &storage{
-		name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: pool.Close, work: workOn(s),
-		tables: s.CheckTables, inspect: s.Inspect,
+	made := &storage{name: l.name, admin: s.Admin(), migrate: s.Migrate, version: s.SchemaVersion, close: pool.Close, work: workOn(s),
+		tables: s.CheckTables}
+	made.server = &server{
+		pool: int(pool.Config().MaxConns), settings: s.CheckSettings, inspect: s.Inspect,
+		proxied: func(ctx context.Context) (bool, error) { return postgres.Proxied(ctx, pool) },
 	}
 	for _, m := range postgres.Migrations() {
 		made.steps = append(made.steps, migration(m))

@@ -59,3 +59,21 @@ begin
     end if;
 end
 $$;
+
+-- A stream that has neither blocker nor holds is free. Whoever calls it has locked the stream. What came early in it, and was
+-- passed over meanwhile, is looked at again at once.
+create or replace function pawl_free(p_scope integer, p_stream text)
+returns void
+language plpgsql
+as $$
+begin
+    delete from pawl_stream s
+    where s.scope_id = p_scope
+      and s.stream = p_stream
+      and s.blocked_by is null
+      and not exists (select from pawl_hold h where h.scope_id = p_scope and h.stream = p_stream);
+    if found then
+        update pawl_gap set due_at = since where scope_id = p_scope and stream = p_stream;
+    end if;
+end
+$$;

@@ -14,26 +14,34 @@ from unnest($1::integer[], $2::text[], $3::bigint[], $4::bigint[], $5::boolean[]
 join pawl_gap g on g.scope_id = k.scope_id and g.stream = k.stream
 
 -- name: early
--- What waits in gaps, with what is decided for its key already. A stream that is blocked keeps what it has. Those in $3 are
--- in the batch.
-select k.i, d.outcome, uuid_send(d.fingerprint), d.progress_id, d.position_offset, d.accepted::text, d.superseded_by,
-       e.id, e.until_at <= $4::timestamptz,
+-- What waits in gaps, with what is decided for its key already: the first, and as many more as $7 bytes are. A stream that is
+-- blocked keeps what it has. Those in $3 are in the batch.
+select b.i, d.outcome, uuid_send(d.fingerprint), d.progress_id, d.position_offset, d.accepted::text, d.superseded_by,
+       e.id, e.stream, e.until_at <= $4::timestamptz,
        e.scope_id, p.id, p.topic, p.topic_id, p.partition, e.position_offset, e.leader_epoch, e.ingested_at, e.record_key, e.value,
        e.headers
-from unnest($1::integer[], $2::text[]) with ordinality as k (scope_id, stream, i)
-cross join lateral (
-    select *
-    from pawl_early x
-    where x.scope_id = k.scope_id
-      and x.stream = k.stream
-      and x.id <> all ($3::bigint[])
-    order by x.version, x.id
-    limit $5::integer
-) as e
+from (
+    select k.i, x.id, sum(x.bytes) over so_far as bytes, row_number() over so_far as n
+    from unnest($1::integer[], $2::text[]) with ordinality as k (scope_id, stream, i)
+    cross join lateral (
+        select w.id, w.version,
+               coalesce(octet_length(w.record_key), 0) + coalesce(octet_length(w.value), 0) + coalesce(octet_length(w.headers), 0) as bytes
+        from pawl_early w
+        where w.scope_id = k.scope_id
+          and w.stream = k.stream
+          and w.id <> all ($3::bigint[])
+        order by w.version, w.id
+        limit $5::integer
+    ) as x
+    where not exists (select from pawl_stream s where s.scope_id = k.scope_id and s.stream = k.stream)
+    window so_far as (order by k.i, x.version, x.id)
+) as b
+join pawl_early e on e.id = b.id
 join pawl_progress p on p.id = e.progress_id
 left join pawl_decision d on d.scope_id = e.scope_id and d.key_form = e.key_form and d.key_id = e.key_id
-where not exists (select from pawl_stream s where s.scope_id = k.scope_id and s.stream = k.stream)
-order by k.i, e.version, e.id
+where b.n = 1
+   or b.bytes <= $7::bigint
+order by b.i, e.version, e.id
 limit $6::integer
 
 -- name: release_early
@@ -42,12 +50,16 @@ select pawl_release_early($1::bigint[])
 -- name: open_gaps
 -- Which locks them, in the order of the arrays: two transactions wait for each other. When to look again: at once where more can
 -- go; else when the first has waited long enough, and before that now and then, less and less often: whoever closed the gap
--- may have done so at the moment it was opened.
+-- may have done so at the moment it was opened. Who only adds to a gap puts nothing off: a stream that goes on coming early would
+-- never be looked at. Those in $6 and $7 were looked at.
 insert into pawl_gap as g (scope_id, stream, expected, since, due_at)
 select unnest($1::integer[]), unnest($2::text[]), unnest($3::bigint[]), $4::timestamptz, unnest($5::timestamptz[])
 on conflict (scope_id, stream) do update
 set expected = greatest(g.expected, excluded.expected),
-    due_at = excluded.due_at
+    due_at = case
+        when (g.scope_id, g.stream) in (select * from unnest($6::integer[], $7::text[])) then excluded.due_at
+        else least(g.due_at, excluded.due_at)
+    end
 
 -- name: insert_early
 -- The same position again writes nothing. Nor does one that is open in quarantine.
@@ -96,7 +108,7 @@ where d.superseded_by is null
 
 -- name: due_gaps
 -- The first of those that wait, of each gap that is to be looked at.
-select e.id, e.until_at <= $3::timestamptz,
+select e.id, e.stream, e.until_at <= $3::timestamptz,
        e.scope_id, p.id, p.topic, p.topic_id, p.partition, e.position_offset, e.leader_epoch, e.ingested_at, e.record_key, e.value,
        e.headers
 from pawl_gap g

@@ -1,23 +1,37 @@
--- What a doctor asks. It changes nothing.
+-- Looking a server over. Nothing here writes.
 
--- name: inspect
+-- name: inspect_server
+-- What is kept back from those who are not superusers is not theirs to use; the second kind came with version 16.
 select current_setting('server_version'),
-       pg_is_in_recovery(),
-       current_setting('transaction_read_only') = 'on',
-       current_setting('fsync') = 'on',
-       current_setting('full_page_writes') = 'on',
-       current_setting('synchronous_commit'),
-       current_setting('max_connections')::integer,
-       (select count(*) from pg_stat_activity where backend_type = 'client backend')::integer,
-       (select r.rolsuper from pg_roles r where r.rolname = current_user),
-       coalesce(has_schema_privilege(current_schema(), 'create'), false),
+       r.rolname::text,
+       r.rolsuper,
+       r.rolcreaterole,
+       r.rolcreatedb,
+       r.rolbypassrls,
+       coalesce(nullif($1::text, ''), current_schema(), ''),
+       coalesce(pg_catalog.has_schema_privilege(n.oid, 'create'), false),
+       current_setting('max_connections')::integer
+           - current_setting('superuser_reserved_connections')::integer
+           - coalesce(current_setting('reserved_connections', true), '0')::integer,
+       r.rolconnlimit,
+       d.datconnlimit,
+       (select count(*)
+        from pg_catalog.pg_stat_activity as a
+        where a.backend_type = 'client backend'
+          and a.usesysid is distinct from r.oid)::integer,
        clock_timestamp()
+from pg_catalog.pg_roles as r
+join pg_catalog.pg_database as d on d.datname = current_database()
+left join pg_catalog.pg_namespace as n on n.nspname = coalesce(nullif($1::text, ''), current_schema())
+where r.rolname = current_user
 
--- name: rights_lacking
--- The tables of Pawl that this role may not work with.
-select n.nspname || '.' || c.relname
-from pg_class c
-join pg_namespace n on n.oid = c.relnamespace
-where c.oid in (select to_regclass(t.name) from unnest($1::text[]) as t (name))
-  and not (has_table_privilege(c.oid, 'select') and has_table_privilege(c.oid, 'insert'))
-order by 1
+-- name: inspect_rights
+-- Those of the rights asked about that the role does not have. A table that is not there is another matter.
+select q.name, q.privilege
+from unnest($1::text[], $2::text[]) as q (name, privilege)
+where to_regclass(q.name) is not null
+  and not has_table_privilege(to_regclass(q.name), q.privilege)
+order by q.name, q.privilege
+
+-- name: inspect_backend
+select pg_backend_pid()

@@ -14,7 +14,7 @@ where g.scope_id = :scope
 -- name: early
 -- What waits in a gap, with what is decided for its key already. A stream that is blocked keeps what it has.
 select d.outcome, d.fingerprint, d.progress_id, d.position_offset, d.accepted, d.superseded_by,
-       e.id, e.until_at <= :now,
+       e.id, e.stream, e.until_at <= :now,
        e.scope_id, p.id, p.topic, p.topic_id, p.partition, e.position_offset, e.leader_epoch, e.ingested_at,
        e.record_key, e.record_key is null, e.value, e.value is null, e.headers
 from pawl_early e
@@ -32,8 +32,9 @@ delete from pawl_early
 where id = ?
 
 -- name: open_gap
+-- When it is due follows: watch_gap.
 insert into pawl_gap (scope_id, stream, expected, since, due_at)
-values (:scope, :stream, :expected, :now, :now)
+values (:scope, :stream, :expected, :now, 9223372036854775807)
 on conflict (scope_id, stream) do update
 set expected = max(expected, excluded.expected)
 
@@ -62,13 +63,17 @@ where scope_id = :scope
   and not exists (select 1 from pawl_early e where e.scope_id = :scope and e.stream = :stream)
 
 -- name: watch_gap
--- Again at once where more can go; else when the first has waited long enough, and before that now and then, less and less
--- often.
+-- Again at once where all that was seen could go; else when the first has waited long enough, and before that now and then, less
+-- and less often. Who only adds to a gap puts nothing off.
 update pawl_gap
 set due_at = (
     select case
-        when min(e.version) <= pawl_gap.expected then :now
-        else min(min(e.until_at), :now + min(max(:now - pawl_gap.since, 1000000), 60000000))
+        when not :held then :now
+        else min(
+            min(e.until_at),
+            case when :seen then 9223372036854775807 else pawl_gap.due_at end,
+            :now + min(max(:now - pawl_gap.since, 1000000), 60000000)
+        )
     end
     from pawl_early e
     where e.scope_id = :scope
@@ -91,7 +96,7 @@ where pawl_decision.superseded_by is null
 
 -- name: due_gaps
 -- The first of those that wait, of each gap that is to be looked at.
-select e.id, e.until_at <= :now,
+select e.id, e.stream, e.until_at <= :now,
        e.scope_id, p.id, p.topic, p.topic_id, p.partition, e.position_offset, e.leader_epoch, e.ingested_at,
        e.record_key, e.record_key is null, e.value, e.value is null, e.headers
 from pawl_gap g
@@ -130,3 +135,11 @@ join pawl_consumer c on c.id = s.consumer_id
 where c.name = :consumer
 group by s.route
 order by s.route
+
+-- name: hasten_gap
+-- Its stream is free: what was passed over meanwhile is looked at again at once.
+update pawl_gap
+set due_at = since
+where scope_id = :scope
+  and stream = :stream
+  and not exists (select 1 from pawl_stream s where s.scope_id = :scope and s.stream = :stream)
