@@ -150,11 +150,25 @@ func (s *bound[Tx]) evidence(o *pawl.Ownership, w *pawl.Work[Tx], named map[stri
 	})
 	add("insert_redelivery", "", b.others, s.redeliveryColumns)
 	add("restate_redelivery", "", b.restate, s.redeliveryColumns)
+	if st, some := s.undecided(b.aside); some {
+		stmts = append(stmts, st)
+	}
 	add("insert_quarantine", fault.Quarantined, b.aside, s.quarantineColumns)
 	if st, some := s.supersede(o, w); some {
 		stmts = append(stmts, st)
 	}
 	return slices.Concat(stmts, s.keep(o, w, b), s.settleGaps(o, w, b)), nil
+}
+
+// undecided makes sure that what is set aside was not decided by another while it was tried.
+func (s *bound[Tx]) undecided(aside []*pawl.Decision) (st stmt, some bool) {
+	var k keyColumns
+	for _, d := range aside {
+		if d.Prior == nil && d.Identity.Key != "" && d.Cause != pawl.CauseConflict {
+			k.add(s.scopes[d.Route], d.KeyID)
+		}
+	}
+	return stmt{sql: s.query["undecided"], args: []any{k.scope, k.form, k.id}}, len(k.scope) > 0
 }
 
 // byRow yields decisions by the partition that their records are of: this one, but for early records of others.

@@ -21,6 +21,7 @@ const (
 	codeWentBack = "PW002"
 	codeEnded    = "PW003"
 	codeNotKept  = "PW004"
+	codeDecided  = "PW005"
 )
 
 // code is the SQLSTATE of an error of any driver, or "".
@@ -44,6 +45,8 @@ func (s *Store[Tx]) translate(err error) error {
 		return pawl.ErrTxEnded
 	case c == codeNotKept:
 		return fmt.Errorf("%w (%w)", pawl.ErrNotKept, err)
+	case c == codeDecided:
+		return fmt.Errorf("%w (%w)", pawl.ErrRaced, err)
 	case c == "23505" && strings.Contains(err.Error(), "pawl_decision_pkey"):
 		return pawl.ErrRaced
 	case c == "23503" && strings.Contains(err.Error(), "pawl_hold_stream_fkey"): // its stream was freed meanwhile

@@ -13,6 +13,7 @@ import (
 
 func raceTests[Tx any]() []test[Tx] {
 	return []test[Tx]{
+		{"a copy that fails because of the first is not set aside", raceSetAside[Tx]},
 		{"two owners that meet one new key make one effect", raceOneKey[Tx]},
 		{"a key that is decided after the look undoes the batch", raceAfterLook[Tx]},
 		{"two owners with many shared keys in opposite order get through", raceManyKeys[Tx]},
@@ -270,5 +271,35 @@ func racePartitions[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	wg.Wait()
 	w.wantInt(owners*batches, `select count(*) from effect`)
+	w.consistent()
+}
+
+// Two copies of an event are tried at once, and the second fails because of what the first wrote: it is a duplicate.
+func raceSetAside[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	one, two := w.client(binding()), w.another(binding())
+	a, b := one.acquire(partition(0), 0), two.acquire(partition(1), 0)
+	first := func() { one.apply(a, record(partition(0), 0, "k", "v")) }
+	if h.Serial {
+		first() // the second cannot begin before
+	}
+	refuse := func(_ context.Context, _ pawl.Session[Tx], d *pawl.Decision) error {
+		if d.Prior != nil {
+			d.Outcome, d.Reason = pawl.Duplicate, "decided before"
+			return nil
+		}
+		first()
+		d.Outcome, d.Cause, d.Reason, d.Tries = pawl.Quarantined, pawl.CauseValidation, "a broken constraint", 1
+		return nil
+	}
+	copied := record(partition(1), 0, "k", "v")
+	if !h.Serial {
+		if err := two.store.Apply(w.ctx, b, work(refuse, copied)); !errors.Is(err, pawl.ErrRaced) {
+			t.Errorf("apply: got %v, want raced", err)
+		}
+	}
+	two.must(b, refuse, copied)
+	w.wantOutcome(copied, pawl.Duplicate)
+	w.wantInt(0, `select count(*) from pawl_quarantine`)
 	w.consistent()
 }

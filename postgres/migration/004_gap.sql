@@ -77,3 +77,19 @@ begin
     end if;
 end
 $$;
+
+-- What is to be set aside must not have been decided meanwhile: a copy that ran beside the first of its key may have failed
+-- because of it. Raises PW005: tried again, it is a duplicate.
+create function pawl_undecided(p_scopes integer[], p_forms smallint[], p_ids uuid[])
+returns void
+language plpgsql
+as $$
+begin
+    perform
+    from unnest(p_scopes, p_forms, p_ids) as k (scope_id, key_form, key_id)
+    join pawl_decision d on d.scope_id = k.scope_id and d.key_form = k.key_form and d.key_id = k.key_id;
+    if found then
+        raise exception 'pawl: a record to be set aside was decided meanwhile' using errcode = 'PW005';
+    end if;
+end
+$$;

@@ -109,6 +109,9 @@ set outcome = excluded.outcome,
     code_id = excluded.code_id,
     processed_at = excluded.processed_at
 
+-- name: undecided
+select pawl_undecided($1::integer[], $2::smallint[], $3::uuid[])
+
 -- name: insert_quarantine
 -- The same position again writes nothing, unless it was archived: who has it read again, and it fails again, sees it again.
 insert into pawl_quarantine as q (

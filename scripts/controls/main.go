@@ -165,6 +165,9 @@ where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersO
 	{"effect: an older version does not undo a newer one", "effect/sequence.go", `case t.row != nil && at < t.current:`, `case false:`, "./test", "TestDeclaredEffectsFailAsTheTablesSay/sqlite/stale"},
 	{"effect: the same version with other content is a conflict", "effect/sequence.go", `again(f.columns.same(t.row[first:], f.values), place)`, `again(true, place)`, "./test", "TestDeclaredEffectsFailAsTheTablesSay/sqlite/history"},
 	{"effect: only allowed transitions", "effect/sequence.go", `if refused, ok := f.allow(now, f.values); !ok {`, `if refused, ok := f.allow(now, f.values); !ok && false {`, "./test", "TestDeclaredEffectsFailAsTheTablesSay/sqlite/invalid"},
+	{"a copy that fails because of the first is not set aside", "postgres/migration/004_gap.sql", `    if found then
+        raise exception 'pawl: a record to be set aside was decided meanwhile'`, `    if false then
+        raise exception 'pawl: a record to be set aside was decided meanwhile'`, "./postgres", "TestConformancePgx/race/a_copy_that_fails"},
 	{"effect: an early event waits for its turn", "effect/sequence.go", `		if f.rule == Next && at-1 > t.current && t.corrupt == "" {
 			return`, `		if false {
 			return`, "./test", "TestAGapStormConverges/sqlite"},
