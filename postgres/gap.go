@@ -275,7 +275,7 @@ func (g *settledGap) due(now time.Time) time.Time {
 	if g.more && !g.held {
 		return now
 	}
-	due := now.Add(min(max(now.Sub(g.since), time.Second), time.Minute))
+	due := now.Add(min(max(now.Sub(g.since), 5*time.Second), time.Minute))
 	if g.held && g.until.Before(due) {
 		due = g.until
 	}

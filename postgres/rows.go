@@ -86,7 +86,7 @@ func (r *rows) Put(ctx context.Context, of *pawl.Table, rows, before []pawl.Row)
 			known = append(known, i)
 		}
 	}
-	stmts := make([]stmt, 0, 3)
+	stmts := make([]stmt, 0, 6)
 	var inserted, replaced int64
 	if len(fresh) > 0 {
 		args, err := t.arrays(rows, fresh, len(t.columns))
@@ -107,7 +107,7 @@ func (r *rows) Put(ctx context.Context, of *pawl.Table, rows, before []pawl.Row)
 			}
 			args = append(args, guard)
 		}
-		stmts = append(stmts, stmt{sql: t.replace, args: args, wrote: &replaced})
+		stmts = append(stmts, probing(stmt{sql: t.replace, args: args, wrote: &replaced})...)
 	}
 	if err := r.exec(ctx, stmts...); err != nil {
 		return t.failed("put", len(rows), err)
@@ -117,6 +117,11 @@ func (r *rows) Put(ctx context.Context, of *pawl.Table, rows, before []pawl.Row)
 	}
 	return r.raced(ctx, t, rows, fmt.Errorf("%w (of %d new rows in %s, %d were written, and of %d known ones %d)",
 		pawl.ErrRaced, len(fresh), t.name, inserted, len(known), replaced))
+}
+
+// probing has a statement find its rows by key. What a handler of another route runs behind it is planned as ever.
+func probing(st stmt) []stmt {
+	return []stmt{{sql: control["rows_probe"]}, st, {sql: control["rows_hashjoin"]}, {sql: control["rows_mergejoin"]}}
 }
 
 // raced makes sure that rows were in the way of others, and not of each other: that would be so for ever.
@@ -181,7 +186,7 @@ func (r *rows) Delete(ctx context.Context, of *pawl.Table, keys []pawl.Row) erro
 	if err != nil {
 		return err
 	}
-	if err := r.exec(ctx, stmt{sql: t.lock, args: args}, stmt{sql: t.delete, args: slices.Clone(args)}); err != nil {
+	if err := r.exec(ctx, append([]stmt{{sql: t.lock, args: args}}, probing(stmt{sql: t.delete, args: slices.Clone(args)})...)...); err != nil {
 		return t.failed("delete", len(keys), err)
 	}
 	return nil

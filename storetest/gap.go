@@ -303,7 +303,7 @@ func gapDue[Tx any](t *testing.T, h Harness[Tx]) {
 	c, at, p := w.client(binding()), map[string]int64{}, partition(0)
 	o := c.acquire(p, 0)
 	c.fold(o, at, versioned(p, 0, "s", 3), versioned(p, 1, "s", 2))
-	for after, want := range map[time.Duration]string{0: "", 500 * time.Millisecond: "", time.Second: "0@1", 2 * time.Hour: "0@1"} {
+	for after, want := range map[time.Duration]string{0: "", 4 * time.Second: "", 5 * time.Second: "0@1", 2 * time.Hour: "0@1"} {
 		tasks := c.dueTasks(o, now.Add(after))
 		if places(tasks) != want || want != "" && tasks[0].Kept.Expired != (after > time.Hour) {
 			t.Errorf("after %s: %+v, want %q", after, tasks, want)
@@ -314,7 +314,7 @@ func gapDue[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	// Another owner closed the gap at the moment it was opened: whoever looks finds the stream further on.
 	at["s"] = 1
-	c.fold(o, at, early(c.dueTasks(o, now.Add(time.Second))[0]))
+	c.fold(o, at, early(c.dueTasks(o, now.Add(5*time.Second))[0]))
 	w.wantGaps()
 	w.wantInt(2, `select count(*) from effect`)
 }
@@ -520,7 +520,7 @@ func gapGoesOn[Tx any](t *testing.T, h Harness[Tx]) {
 		}
 		when = when.Add(900 * time.Millisecond)
 	}
-	tasks := c.dueTasks(o, now.Add(time.Second))
+	tasks := c.dueTasks(o, now.Add(5*time.Second))
 	if places(tasks) != "0@0" {
 		t.Fatalf("a second after it was opened: %+v, want the first", tasks)
 	}

@@ -64,6 +64,17 @@ where case q.schema when '' then pg_catalog.pg_table_is_visible(c.oid) else n.ns
 -- Made for the arrays at hand, until the end of the transaction: a generic plan, made while a table was small, would stay bad.
 set local plan_cache_mode = force_custom_plan
 
+-- name: rows_probe
+-- Around statements that join an array to a table: each row is found by its key. Left to itself the planner reads a table of
+-- fifty thousand rows for an array of two thousand.
+select set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)
+
+-- name: rows_hashjoin
+set local enable_hashjoin to default
+
+-- name: rows_mergejoin
+set local enable_mergejoin to default
+
 -- name: rows_read
 -- "limit 1" keeps it one probe of the key's index per key, in the order of the keys: so are the locks.
 select k.i, t.*

@@ -72,7 +72,7 @@ set due_at = (
         else min(
             min(e.until_at),
             case when :seen then 9223372036854775807 else pawl_gap.due_at end,
-            :now + min(max(:now - pawl_gap.since, 1000000), 60000000)
+            :now + min(max(:now - pawl_gap.since, 5000000), 60000000)
         )
     end
     from pawl_early e
