@@ -28,11 +28,15 @@ func (a *admin[Tx]) Evidence(ctx context.Context, consumer string, q pawl.Eviden
 	}
 	query := strings.Replace(a.query["evidence"], "{{keys}}", a.query[by], 1)
 	var all []pawl.Evidence
-	err := a.link.exec(ctx, stmt{sql: query, args: []any{consumer, form, id, storable(text), listed(q.Limit)}, row: func(scan func(...any) error) error {
+	search := stmt{sql: query, args: []any{consumer, form, id, storable(text), listed(q.Limit)}, row: func(scan func(...any) error) error {
 		e, err := scanEvidence(scan)
 		all = append(all, e)
 		return err
-	}})
+	}}
+	err := a.link.atomically(ctx, func(run func(...stmt) error) error {
+		all = nil
+		return run(stmt{sql: a.query["plain_search"]}, search)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("look for evidence of %q: %w", consumer, err)
 	}

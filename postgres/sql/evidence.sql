@@ -1,6 +1,10 @@
 -- What was decided and why. pawl_decision has, beside its key, an index over hashes of the stream, and one of event ids that
 -- are not the key itself: see docs/adr/0007-evidence-by-stream.md.
 
+-- name: plain_search
+-- A few probes of indexes, which the server may take for something worth compiling: that takes longer than they do.
+set local jit = off
+
 -- name: evidence_by_key
 -- Also of keys that nobody has claimed: what was held or set aside has evidence too.
 select s.id as scope_id, $2::smallint as key_form, $3::uuid as key_id
