@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/retry"
 )
 
 // Log is a partition as it looks from outside the group.
@@ -68,11 +69,11 @@ func (s *Source) look(ctx context.Context, admin *kadm.Client, topics []string) 
 	if err != nil {
 		return nil, err
 	}
-	commits, err := admin.FetchOffsets(ctx, s.cfg.Group)
+	commits, err := patiently(ctx, func() (kadm.OffsetResponses, error) { return admin.FetchOffsets(ctx, s.cfg.Group) })
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("ask for the offsets of group %s: %w", s.cfg.Group, err)
 	}
-	owners, err := owners(ctx, admin, s.cfg.Group)
+	owners, err := patiently(ctx, func() (map[ownedPartition]string, error) { return owners(ctx, admin, s.cfg.Group) })
 	if err != nil {
 		return nil, fmt.Errorf("ask for the members of group %s: %w", s.cfg.Group, err)
 	}
@@ -188,3 +189,20 @@ func (s *Source) Stamp(ctx context.Context, places []Stamp) error {
 	}
 	return nil
 }
+
+// patiently asks again while a cluster is not ready to answer about groups: a new one makes the topic of their offsets first.
+func patiently[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	for n := 1; ; n++ {
+		answer, err := ask()
+		if err == nil || !kerr.IsRetriable(err) || n == lookTries {
+			return answer, err
+		}
+		select {
+		case <-ctx.Done():
+			return answer, err
+		case <-time.After(retry.Delay(n)):
+		}
+	}
+}
+
+const lookTries = 8

@@ -143,6 +143,9 @@ func (s *bound[Tx]) evidence(o *pawl.Ownership, w *pawl.Work[Tx], named map[stri
 			stmts = append(stmts, stmt{sql: s.query[name], args: args, after: after})
 		}
 	}
+	if st, some := s.undecided(b.aside); some { // before this batch decides any of them
+		stmts = append(stmts, st)
+	}
 	add("insert_decision", fault.Claimed, b.decided, func(ds []*pawl.Decision) []any { return s.decisionColumns(ds, named) })
 	add("insert_told_decision", fault.Claimed, b.told, func(ds []*pawl.Decision) []any {
 		columns := s.decisionColumns(ds, named) // which sorts them
@@ -150,9 +153,6 @@ func (s *bound[Tx]) evidence(o *pawl.Ownership, w *pawl.Work[Tx], named map[stri
 	})
 	add("insert_redelivery", "", b.others, s.redeliveryColumns)
 	add("restate_redelivery", "", b.restate, s.redeliveryColumns)
-	if st, some := s.undecided(b.aside); some {
-		stmts = append(stmts, st)
-	}
 	add("insert_quarantine", fault.Quarantined, b.aside, s.quarantineColumns)
 	if st, some := s.supersede(o, w); some {
 		stmts = append(stmts, st)

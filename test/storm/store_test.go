@@ -533,6 +533,7 @@ func (t *tx) write(key, content string) {
 	t.effects = append(t.effects, effect{key, content})
 }
 
+func (t *tx) Rows() pawl.Rows            { return nil }
 func (t *tx) Tx() *tx                    { return t }
 func (t *tx) Statements() int            { return t.statements }
 func (t *tx) Mark(context.Context) error { t.mark = len(t.effects); return nil }
