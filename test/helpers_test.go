@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"flag"
 	"errors"
 	"os"
 	"testing"
@@ -16,6 +17,10 @@ func TestMain(m *testing.M) {
 	}
 	if spec := os.Getenv(shareVariable); spec != "" {
 		os.Exit(runShare(spec))
+	}
+	flag.Parse()
+	if n := flag.Lookup("test.parallel"); n.Value.String() == n.DefValue { // most of them wait for a server, or for time to pass
+		n.Value.Set("4")
 	}
 	goleak.VerifyTestMain(m)
 }
