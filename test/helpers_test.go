@@ -2,8 +2,8 @@ package test
 
 import (
 	"context"
-	"flag"
 	"errors"
+	"flag"
 	"os"
 	"testing"
 	"time"
