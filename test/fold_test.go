@@ -20,13 +20,17 @@ import (
 // partition: in the end the rows are what the model says of the distinct events, each key is decided once, every position is
 // accounted for, and nothing waits or is set aside that need not.
 //
-// A failure prints what was drawn, shrunk, and -rapid.failfile repeats it. PAWL_PROOF=long draws ten times as many.
+// A failure prints what was drawn, shrunk, and -rapid.failfile repeats it. PAWL_PROOF=long draws ten times as many,
+// the race detector a fifth: scripts/test runs it with and without.
 func TestAnyScheduleFoldsToTheModel(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	if checks.Value.String() == checks.DefValue { // nobody asked for another number
 		n := "50"
-		if os.Getenv("PAWL_PROOF") == "long" {
+		switch {
+		case os.Getenv("PAWL_PROOF") == "long":
 			n = "500"
+		case underRace:
+			n = "10"
 		}
 		if err := flag.Set("rapid.checks", n); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,6 @@
+//go:build race
+
+package test
+
+// underRace: everything takes many times as long.
+const underRace = true
