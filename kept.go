@@ -49,6 +49,9 @@ func (d *Decision) GapOf() string {
 	return d.Identity.Stream
 }
 
+// ComesEarly reports whether d is Held because it came early, and not behind a stream that is blocked.
+func (d *Decision) ComesEarly() bool { return d.Outcome == Held && d.Expected > 0 }
+
 // ErrNotKept is an ErrRaced: the record of a task has been settled by someone else, its stream is blocked again, or its
 // operation was stopped. Nothing was written. Drop the task and ask for Orders again.
 var ErrNotKept = fmt.Errorf("%w: the record is no longer kept, or its turn is over", ErrRaced)

@@ -19,10 +19,6 @@ type streamOf struct {
 	name  string
 }
 
-func (a streamOf) compare(b streamOf) int {
-	return cmp.Or(cmp.Compare(a.scope, b.scope), cmp.Compare(a.name, b.name))
-}
-
 // lookGaps finds the gaps of the streams of a batch: in the round trip of the look, while there are none, only whether there
 // are any. As with lookBlocked, what is remembered is which question to ask first.
 type lookGaps struct {
@@ -174,46 +170,20 @@ func newPrior(outcome int16, fp []byte, accepted *string, supersededBy []byte, s
 
 // settleGaps is what becomes of gaps: early records leave, others are held, and what each stream waits for is written.
 func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []stmt {
-	touched := map[streamOf]*settledGap{}
-	var order []streamOf
-	for _, d := range w.Decisions {
-		held := d.Outcome == pawl.Held && d.Expected > 0
-		if !held && (d.Kept == nil || d.Kept.Early == 0) {
-			continue
-		}
-		of := streamOf{s.scopes[d.Route], d.GapOf()}
-		g := touched[of]
-		if g == nil {
-			g = &settledGap{since: w.Now}
-			touched[of], order = g, append(order, of)
-		}
-		g.settle(d, held)
-	}
-	for i := range w.Gaps {
-		gap := &w.Gaps[i]
-		of := streamOf{s.scopes[gap.Route], gap.Stream}
-		g := touched[of]
-		if g == nil && len(gap.Early) > 0 { // this batch went without what it may have set free
-			g = &settledGap{}
-			touched[of], order = g, append(order, of)
-		}
-		if g != nil {
-			g.since, g.more = gap.Since, gap.Waiting > g.known
-		}
-	}
-	if len(order) == 0 {
+	gaps := w.SettledGaps()
+	if len(gaps) == 0 {
 		return nil
 	}
-	slices.SortFunc(order, streamOf.compare)
-	n := len(order)
+	slices.SortFunc(gaps, func(x, y pawl.SettledGap) int {
+		return cmp.Or(cmp.Compare(s.scopes[x.Route], s.scopes[y.Route]), cmp.Compare(x.Stream, y.Stream))
+	})
+	n := len(gaps)
 	scopes, names, next, due := make([]int32, n), make([]string, n), make([]int64, n), make([]time.Time, n)
-	var seenScopes []int32
-	var seenNames []string
-	for i, of := range order {
-		g := touched[of]
-		scopes[i], names[i], next[i], due[i] = of.scope, of.name, g.expected(), g.due(w.Now)
-		if g.known > 0 {
-			seenScopes, seenNames = append(seenScopes, of.scope), append(seenNames, of.name)
+	seenScopes, seenNames := []int32{}, []string{}
+	for i, g := range gaps {
+		scopes[i], names[i], next[i], due[i] = s.scopes[g.Route], g.Stream, g.Expected, g.Due
+		if g.Seen {
+			seenScopes, seenNames = append(seenScopes, scopes[i]), append(seenNames, names[i])
 		}
 	}
 	stmts := []stmt{{sql: s.query["open_gaps"], args: []any{scopes, names, next, w.Now, due, seenScopes, seenNames}}}
@@ -232,54 +202,6 @@ func (s *bound[Tx]) settleGaps(o *pawl.Ownership, w *pawl.Work[Tx], b *batch) []
 	}
 	// Also those that something was to stay in: it may have left meanwhile, or be in quarantine.
 	return append(stmts, stmt{sql: s.query["close_gaps"], args: []any{scopes, names}})
-}
-
-// settledGap is what a transaction makes of a gap.
-type settledGap struct {
-	missing int64 // what those wait for that stay
-	reached int64 // behind the last that was decided
-	since   time.Time
-	until   time.Time // when the first of those that it has seen has waited long enough
-	held    bool      // it leaves some there
-	known   int       // how many that waited it has seen
-	more    bool      // there are others
-}
-
-func (g *settledGap) settle(d *pawl.Decision, held bool) {
-	if own := d.GapOf() == d.Identity.Stream; own && d.Outcome.Claims() && d.Outcome != pawl.Ignored {
-		g.reached = max(g.reached, d.Identity.Version+1)
-	} else if own {
-		g.missing = max(g.missing, d.Expected)
-	}
-	if d.Kept != nil && d.Kept.Early != 0 {
-		g.known++
-	}
-	if held {
-		g.held = true
-		if g.until.IsZero() || d.Until.Before(g.until) {
-			g.until = d.Until
-		}
-	}
-}
-
-// expected is the version that is missing. Who waits for it knows: what was decided need not have moved the stream.
-func (g *settledGap) expected() int64 {
-	if g.held {
-		return g.missing
-	}
-	return g.reached
-}
-
-// due is when to look at it again: at once, where all that it saw could go and there are others.
-func (g *settledGap) due(now time.Time) time.Time {
-	if g.more && !g.held {
-		return now
-	}
-	due := now.Add(min(max(now.Sub(g.since), 5*time.Second), time.Minute))
-	if g.held && g.until.Before(due) {
-		due = g.until
-	}
-	return due
 }
 
 // earlyColumns are the arguments $4… of insert_early.

@@ -147,7 +147,7 @@ func sortBatch(ds []*pawl.Decision) (*batch, error) {
 		case d.Repeat:
 		case d.Outcome == pawl.Quarantined && (k == nil || k.Quarantine == 0):
 			b.aside = append(b.aside, d)
-		case d.Outcome == pawl.Held && d.Expected > 0:
+		case d.ComesEarly():
 			b.early = append(b.early, d)
 		case d.Outcome == pawl.Held:
 			b.held = append(b.held, d)

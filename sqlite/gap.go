@@ -133,80 +133,37 @@ func (a *application) rowOf(d *pawl.Decision) int64 {
 
 // settleGaps is what becomes of gaps: early records leave, others are held, and what each stream waits for is written.
 func (a *application) settleGaps(ctx context.Context) error {
-	touched := map[streamOf]*settledGap{}
-	var order []streamOf
-	var fresh []*pawl.Decision
+	gaps := a.work.SettledGaps()
 	for _, d := range a.work.Decisions {
-		early := d.Outcome == pawl.Held && d.Expected > 0
-		kept := d.Kept != nil && d.Kept.Early != 0
-		if !early && !kept {
-			continue
-		}
-		of := streamOf{a.bound.scopes[d.Route], d.GapOf()}
-		g := touched[of]
-		if g == nil {
-			g = &settledGap{}
-			touched[of], order = g, append(order, of)
-		}
-		if own := of.name == d.Identity.Stream; own && d.Outcome.Claims() && d.Outcome != pawl.Ignored {
-			g.reached = max(g.reached, d.Identity.Version+1)
-		} else if own {
-			g.missing = max(g.missing, d.Expected)
-		}
-		g.held, g.seen = g.held || early, g.seen || kept
-		if kept && d.Outcome != pawl.Held {
+		if d.Kept != nil && d.Kept.Early != 0 && d.Outcome != pawl.Held {
 			if err := a.tx.expect(ctx, "release_early", d.Kept.Early); err != nil {
 				return err
 			}
 		}
-		if early && !kept && !d.Repeat {
-			fresh = append(fresh, d)
-		}
 	}
-	for _, gap := range a.work.Gaps {
-		of := streamOf{a.bound.scopes[gap.Route], gap.Stream}
-		if touched[of] == nil && len(gap.Early) > 0 { // this batch went without what it may have set free
-			if _, err := a.tx.ExecContext(ctx, query("hasten_gap"), of.args()...); err != nil {
-				return err
-			}
-		}
-	}
-	now := sql.Named("now", micros(a.work.Now))
-	for _, of := range order {
-		if _, err := a.tx.ExecContext(ctx, query("open_gap"), of.args(sql.Named("expected", touched[of].expected()), now)...); err != nil {
+	for _, g := range gaps {
+		of := streamOf{a.bound.scopes[g.Route], g.Stream}
+		_, err := a.tx.ExecContext(ctx, query("open_gap"), of.args(sql.Named("expected", g.Expected), sql.Named("now", micros(a.work.Now)),
+			sql.Named("due", micros(g.Due)), sql.Named("seen", g.Seen))...)
+		if err != nil {
 			return err
 		}
 	}
-	for _, d := range fresh {
+	for _, d := range a.decisions((*pawl.Decision).ComesEarly) {
+		if d.Kept != nil && d.Kept.Early != 0 {
+			continue // it stays where it is
+		}
 		if err := a.holdEarly(ctx, d); err != nil {
 			return err
 		}
 	}
-	for _, of := range order {
+	for _, g := range gaps {
+		of := streamOf{a.bound.scopes[g.Route], g.Stream}
 		if _, err := a.tx.ExecContext(ctx, query("close_gap"), of.args()...); err != nil {
-			return err
-		}
-		if _, err := a.tx.ExecContext(ctx, query("watch_gap"), of.args(now, sql.Named("held", touched[of].held), sql.Named("seen", touched[of].seen))...); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// settledGap is what a transaction makes of a gap.
-type settledGap struct {
-	missing int64 // what those wait for that stay
-	reached int64 // behind the last that was decided
-	held    bool  // it leaves some there
-	seen    bool  // it has seen some that waited
-}
-
-// expected is the version that is missing. Who waits for it knows: what was decided need not have moved the stream.
-func (g *settledGap) expected() int64 {
-	if g.held {
-		return g.missing
-	}
-	return g.reached
 }
 
 func (a *application) holdEarly(ctx context.Context, d *pawl.Decision) error {

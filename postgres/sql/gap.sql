@@ -48,10 +48,8 @@ limit $6::integer
 select pawl_release_early($1::bigint[])
 
 -- name: open_gaps
--- Which locks them, in the order of the arrays: two transactions wait for each other. When to look again: at once where more can
--- go; else when the first has waited long enough, and before that now and then, less and less often: whoever closed the gap
--- may have done so at the moment it was opened. Who only adds to a gap puts nothing off: a stream that goes on coming early would
--- never be looked at. Those in $6 and $7 were looked at.
+-- Which locks them, in the order of the arrays: two transactions wait for each other. $6 and $7 are those that were seen: see
+-- pawl.SettledGap.
 insert into pawl_gap as g (scope_id, stream, expected, since, due_at)
 select unnest($1::integer[]), unnest($2::text[]), unnest($3::bigint[]), $4::timestamptz, unnest($5::timestamptz[])
 on conflict (scope_id, stream) do update

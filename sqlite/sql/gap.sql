@@ -32,11 +32,12 @@ delete from pawl_early
 where id = ?
 
 -- name: open_gap
--- When it is due follows: watch_gap.
+-- See pawl.SettledGap.
 insert into pawl_gap (scope_id, stream, expected, since, due_at)
-values (:scope, :stream, :expected, :now, 9223372036854775807)
+values (:scope, :stream, :expected, :now, :due)
 on conflict (scope_id, stream) do update
-set expected = max(expected, excluded.expected)
+set expected = max(expected, excluded.expected),
+    due_at = case when :seen then excluded.due_at else min(due_at, excluded.due_at) end
 
 -- name: insert_early
 -- The same position again writes nothing. Nor does one that is open in quarantine.
@@ -61,26 +62,6 @@ delete from pawl_gap
 where scope_id = :scope
   and stream = :stream
   and not exists (select 1 from pawl_early e where e.scope_id = :scope and e.stream = :stream)
-
--- name: watch_gap
--- Again at once where all that was seen could go; else when the first has waited long enough, and before that now and then, less
--- and less often. Who only adds to a gap puts nothing off.
-update pawl_gap
-set due_at = (
-    select case
-        when not :held then :now
-        else min(
-            min(e.until_at),
-            case when :seen then 9223372036854775807 else pawl_gap.due_at end,
-            :now + min(max(:now - pawl_gap.since, 5000000), 60000000)
-        )
-    end
-    from pawl_early e
-    where e.scope_id = :scope
-      and e.stream = :stream
-)
-where scope_id = :scope
-  and stream = :stream
 
 -- name: supersede
 -- Marks what a correction corrects, or claims its key before it has come.
