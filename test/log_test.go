@@ -82,7 +82,7 @@ func (r *reader) took(p int32) []int64 {
 func (r *reader) committed(t testing.TB, admin *kadm.Client, p int32) int64 {
 	t.Helper()
 	all, err := admin.FetchOffsets(t.Context(), r.group)
-	if errors.Is(err, kerr.GroupIDNotFound) { // nobody has joined yet
+	if errors.Is(err, kerr.GroupIDNotFound) || kerr.IsRetriable(err) { // nobody has joined yet, or a new cluster has no coordinator yet
 		return -1
 	}
 	if err != nil {
