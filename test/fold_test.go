@@ -20,17 +20,13 @@ import (
 // partition: in the end the rows are what the model says of the distinct events, each key is decided once, every position is
 // accounted for, and nothing waits or is set aside that need not.
 //
-// A failure prints what was drawn, shrunk, and -rapid.failfile repeats it. PAWL_PROOF=long draws ten times as many,
-// the race detector a fifth: scripts/test runs it with and without.
+// A failure prints what was drawn, shrunk, and -rapid.failfile repeats it. PAWL_PROOF=long draws ten times as many.
 func TestAnyScheduleFoldsToTheModel(t *testing.T) {
 	checks := flag.Lookup("rapid.checks")
 	if checks.Value.String() == checks.DefValue { // nobody asked for another number
 		n := "50"
-		switch {
-		case os.Getenv("PAWL_PROOF") == "long":
+		if os.Getenv("PAWL_PROOF") == "long" {
 			n = "500"
-		case underRace:
-			n = "10"
 		}
 		if err := flag.Set("rapid.checks", n); err != nil {
 			t.Fatal(err)
