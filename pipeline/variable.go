@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -113,10 +112,18 @@ func (p part) value(env Env) (string, error) {
 	case p.op == ":-":
 		return p.word, nil
 	case p.op == ":?" && p.word != "":
-		return "", fmt.Errorf("the variable %s is not set: %s", p.name, p.word)
+		return "", &unset{p.name, ": " + p.word}
 	}
-	return "", fmt.Errorf("the variable %s is not set", p.name)
+	return "", &unset{p.name, ""}
 }
+
+// unset is a variable that is missing where the file is read, and may be there where it runs.
+type unset struct{ name, why string }
+
+func (e *unset) Error() string { return "the variable " + e.name + " is not set" + e.why }
+
+// bareVariable is how shells write a variable, and files of pipelines do not.
+var bareVariable = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)(:[0-9]+)?$`)
 
 // expand replaces the variables of a scalar. It reports whether there were any.
 func expand(text string, env Env) (expanded string, varies bool, err error) {
