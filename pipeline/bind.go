@@ -20,7 +20,8 @@ type binder struct {
 	*source
 	env    Env
 	places map[string]span // by path
-	values []Setting
+
+	values, defaults []Setting
 }
 
 // span is where a key and its value are.
@@ -30,7 +31,28 @@ type span struct{ key, value place }
 type Setting struct {
 	Path   string `json:"path"`
 	Value  string `json:"value"`  // what is secret is shown as its variable, or "***"
-	Origin string `json:"origin"` // file:line, and the variable that was used
+	Origin string `json:"origin"` // file:line, and the variable that was used; --set; or default
+}
+
+// setting notes a value.
+func (b *binder) setting(path, shown string, n *node, variable string) {
+	origin := b.name + ":" + strconv.Itoa(n.at.line)
+	if n.at.from != "" {
+		origin = "--set"
+	}
+	b.values = append(b.values, Setting{path, shown, origin + variable})
+}
+
+// unsaid notes what a key means that is not there, and what is below it.
+func (b *binder) unsaid(f field, path string) {
+	if _, def, ok := strings.Cut(f.doc, "Default: "); ok {
+		b.defaults = append(b.defaults, Setting{path, strings.TrimSuffix(def, "."), "default"})
+	}
+	if _, own := reflect.New(f.typ).Interface().(binds); f.typ.Kind() == reflect.Struct && !own && f.typ != reflect.TypeFor[secret.Ref]() {
+		for _, inner := range fieldsOf(f.typ) {
+			b.unsaid(inner, join(path, inner.key))
+		}
+	}
 }
 
 // mark notes where something is: a mapping is where its key is.
@@ -119,7 +141,7 @@ func (b *binder) text(n *node, path string) (string, bool) {
 		b.fault("type", n.at, path, "give it a value, or remove it", "%s is empty", name(path))
 		return "", false
 	}
-	b.values = append(b.values, Setting{path, shown, b.name + ":" + strconv.Itoa(n.at.line) + origin})
+	b.setting(path, shown, n, origin)
 	return text, true
 }
 
@@ -168,6 +190,7 @@ func (b *binder) fields(n *node, v any, path string) {
 			if f.need && !n.unread {
 				b.missing(n, path, f)
 			}
+			b.unsaid(f, join(path, f.key))
 			continue
 		}
 		at := join(path, f.key)

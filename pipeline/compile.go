@@ -175,7 +175,7 @@ func (b *binder) within(e Expr, ce *celError) place {
 	line := []rune(b.lines[e.at.line-1])
 	if from := min(max(e.at.col-1, 0), len(line)); from < len(line) {
 		if i := strings.Index(string(line[from:]), e.Text); i >= 0 {
-			return place{e.at.line, from + len([]rune(string(line[from:])[:i])) + ce.col}
+			return place{line: e.at.line, col: from + len([]rune(string(line[from:])[:i])) + ce.col}
 		}
 	}
 	return e.at

@@ -29,7 +29,7 @@ type check struct {
 }
 
 func (c *check) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
-	if at.line == 0 {
+	if !at.known() {
 		at = c.f.b.place(join(c.p.path, path))
 	}
 	c.f.b.report(sev, rule, at, join(c.p.path, path), hint, format, args...)
@@ -47,7 +47,7 @@ func (c *check) warn(rule, path, hint, format string, args ...any) {
 func (b *binder) place(path string) place {
 	for path != "" {
 		if at, ok := b.places[path]; ok {
-			if at.value.line > 0 {
+			if at.value.known() {
 				return at.value
 			}
 			return at.key
@@ -58,7 +58,7 @@ func (b *binder) place(path string) place {
 		}
 		path = path[:i]
 	}
-	return place{1, 1}
+	return place{line: 1, col: 1}
 }
 
 func (l *linter) lint() {

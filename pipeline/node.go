@@ -21,8 +21,13 @@ const (
 	maxNesting   = 64
 )
 
-// place is where something is in a file; both from 1.
-type place struct{ line, col int }
+// place is where something is in a file; both from 1. What was given beside the files has neither, and says where it is from.
+type place struct {
+	line, col int
+	from      string
+}
+
+func (p place) known() bool { return p.line > 0 || p.from != "" }
 
 // node is a value of a file: what is left of YAML once anchors, tags and merge keys are refused.
 type node struct {
@@ -150,7 +155,9 @@ func (s *source) report(sev Severity, rule string, at place, path, hint, format 
 		Rule: rule, Severity: sev, File: s.name, Line: at.line, Col: at.col, Path: path,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	}
-	if at.line > 0 && at.line <= len(s.lines) {
+	if at.from != "" {
+		f.File = at.from
+	} else if at.line > 0 && at.line <= len(s.lines) {
 		f.Excerpt = s.lines[at.line-1]
 	}
 	s.findings = append(s.findings, f)
@@ -183,17 +190,17 @@ func (s *source) parse(content []byte) (root *node) {
 	}
 	defer func() {
 		if p := recover(); p != nil { // the parser of a library, given anything
-			s.fault("syntax", place{1, 1}, "", "", "this is not YAML that can be read: %v", p)
+			s.fault("syntax", place{line: 1, col: 1}, "", "", "this is not YAML that can be read: %v", p)
 			root = nil
 		}
 	}()
 	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		at, message := place{1, 1}, err.Error()
+		at, message := place{line: 1, col: 1}, err.Error()
 		if e, ok := err.(yaml.Error); ok {
 			message = e.GetMessage()
 			if tk := e.GetToken(); tk != nil && tk.Position != nil {
-				at = place{tk.Position.Line, tk.Position.Column}
+				at = place{line: tk.Position.Line, col: tk.Position.Column}
 			}
 		}
 		s.fault("syntax", at, "", s.syntaxHint(at, message), "%s", message)
@@ -207,7 +214,7 @@ func (s *source) parse(content []byte) (root *node) {
 	}
 	switch len(docs) {
 	case 0:
-		s.fault("syntax", place{1, 1}, "", "pawl init writes one to begin with", "the file is empty")
+		s.fault("syntax", place{line: 1, col: 1}, "", "pawl init writes one to begin with", "the file is empty")
 		return nil
 	case 1:
 	default:
@@ -221,21 +228,21 @@ func (s *source) parse(content []byte) (root *node) {
 // bounded refuses what would cost too much to parse, and what is not text.
 func (s *source) bounded(content []byte) bool {
 	bad := func(line int, format string, args ...any) bool {
-		s.fault("too-large", place{line, 1}, "", "", format, args...)
+		s.fault("too-large", place{line: line, col: 1}, "", "", format, args...)
 		return false
 	}
 	switch {
 	case len(content) > maxFileBytes:
 		return bad(0, "the file has %d bytes; at most %d are read", len(content), maxFileBytes)
 	case !utf8.Valid(content):
-		at := place{1, 1}
+		at := place{line: 1, col: 1}
 		for rest := content; len(rest) > 0; {
 			r, n := utf8.DecodeRune(rest)
 			if r == utf8.RuneError && n == 1 {
 				break
 			}
 			if at.col++; r == '\n' {
-				at = place{at.line + 1, 1}
+				at = place{line: at.line + 1, col: 1}
 			}
 			rest = rest[n:]
 		}
@@ -243,7 +250,7 @@ func (s *source) bounded(content []byte) bool {
 		return false
 	case bytes.IndexByte(content, 0) >= 0:
 		before := content[:bytes.IndexByte(content, 0)]
-		at := place{1 + bytes.Count(before, []byte("\n")), utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
+		at := place{line: 1 + bytes.Count(before, []byte("\n")), col: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
 		s.fault("syntax", at, "", "save the file as UTF-8", "the file holds a NUL byte")
 		return false
 	}
@@ -276,7 +283,7 @@ func (s *source) plain() bool {
 	for i, line := range s.lines {
 		for j, r := range []rune(line) {
 			if r != '\t' && unicode.IsControl(r) {
-				s.fault("syntax", place{i + 1, j + 1}, "", `remove it, or write it in quotes as "\x1b"`, "a control character (%U) is not read", r)
+				s.fault("syntax", place{line: i + 1, col: j + 1}, "", `remove it, or write it in quotes as "\x1b"`, "a control character (%U) is not read", r)
 				ok = false
 				break
 			}
@@ -313,9 +320,9 @@ func where(n ast.Node) place {
 		n = v.Key
 	}
 	if tk := n.GetToken(); tk != nil && tk.Position != nil {
-		return place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+		return place{line: max(tk.Position.Line, 1), col: max(tk.Position.Column, 1)}
 	}
-	return place{1, 1}
+	return place{line: 1, col: 1}
 }
 
 // convert makes a node, and reports what Pawl does not take of YAML.
@@ -326,7 +333,7 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 	}
 	switch n := n.(type) {
 	case nil:
-		return &node{at: place{1, 1}}
+		return &node{at: place{line: 1, col: 1}}
 	case *ast.NullNode:
 		return &node{kind: nullNode, at: where(n)}
 	case *ast.MappingNode:

@@ -2,6 +2,7 @@ package pipeline
 
 // Rules are all that is checked, with the reason. A finding's Rule is one of these.
 var Rules = []Rule{
+	{"override", "a value that is given beside a file must have a place in it"},
 	{"file", "a file that is named must be there and hold pipelines"},
 	{"syntax", "what is not YAML, or more of YAML than a configuration needs, is not guessed at"},
 	{"too-large", "a file costs memory and time before anything is known of it"},

@@ -237,6 +237,11 @@ func (b *binder) secretRef(n *node, path string) (ref secret.Ref) {
 			b.hidden = append(b.hidden, hidden{p.word, n.at})
 		}
 	}
+	shown := "***"
+	if !ref.Inline() {
+		shown = ref.String()
+	}
+	b.setting(path, shown, n, "")
 	if err != nil {
 		b.hidden = append(b.hidden, hidden{n.text, n.at})
 		b.fault("variable", n.at, path, "write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:/path}, and $$ for a dollar sign", "%v", err)

@@ -19,6 +19,9 @@ type Env struct {
 	// Offline makes a warning of a variable that is not set, and leaves it as it is written: to check or test a file away from
 	// where it runs.
 	Offline bool
+	// Set are values that come before those of the files, each as path=value, such as pipelines.orders.limits.batch=100. A value
+	// that begins with a quote or a bracket is YAML, any other is text. Later ones come before earlier ones.
+	Set []string
 }
 
 func (e Env) lookup(name string) (string, bool) {
