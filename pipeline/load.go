@@ -89,7 +89,11 @@ func unreadable(name string, err error) Finding {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
-	return Finding{Rule: "file", Severity: Fault, File: name, Message: fmt.Sprintf("cannot be read: %v", err)}
+	hint := ""
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = "check the path; pawl init writes a file to begin with"
+	}
+	return Finding{Rule: "file", Severity: Fault, File: name, Message: fmt.Sprintf("cannot be read: %v", err), Hint: hint}
 }
 
 // list returns the files of a path, and the fixtures beside them.

@@ -94,7 +94,23 @@ config print --origin tells which it was.`,
 	)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
+	refuseUnknownHelp(root)
+	a.completeNames(root)
 	return root
+}
+
+// refuseUnknownHelp makes help about what does not exist an error, as the command itself would be.
+func refuseUnknownHelp(root *cobra.Command) {
+	help := must(root, "help")
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		if found, rest, err := root.Find(args); err != nil || found == nil || len(rest) > 0 {
+			return usage("there is no help about %q: pawl help lists the commands", strings.Join(args, " "))
+		}
+		show(cmd, args)
+		return nil
+	}
 }
 
 // inEnvironment are the flags that the environment may set. Those that act, choose or confirm are not among them: what changes
