@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"errors"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,7 +20,8 @@ type binder struct {
 	*source
 	env    Env
 	places map[string]span // by path
-	values []Setting
+
+	values, defaults []Setting
 }
 
 // span is where a key and its value are.
@@ -29,7 +31,28 @@ type span struct{ key, value place }
 type Setting struct {
 	Path   string `json:"path"`
 	Value  string `json:"value"`  // what is secret is shown as its variable, or "***"
-	Origin string `json:"origin"` // file:line, and the variable that was used
+	Origin string `json:"origin"` // file:line, and the variable that was used; --set; or default
+}
+
+// setting notes a value.
+func (b *binder) setting(path, shown string, n *node, variable string) {
+	origin := b.name + ":" + strconv.Itoa(n.at.line)
+	if n.at.from != "" {
+		origin = "--set"
+	}
+	b.values = append(b.values, Setting{path, shown, origin + variable})
+}
+
+// unsaid notes what a key means that is not there, and what is below it.
+func (b *binder) unsaid(f field, path string) {
+	if _, def, ok := strings.Cut(f.doc, "Default: "); ok {
+		b.defaults = append(b.defaults, Setting{path, strings.TrimSuffix(def, "."), "default"})
+	}
+	if _, own := reflect.New(f.typ).Interface().(binds); f.typ.Kind() == reflect.Struct && !own && f.typ != reflect.TypeFor[secret.Ref]() {
+		for _, inner := range fieldsOf(f.typ) {
+			b.unsaid(inner, join(path, inner.key))
+		}
+	}
 }
 
 // mark notes where something is: a mapping is where its key is.
@@ -52,25 +75,59 @@ func name(path string) string {
 	return path
 }
 
-func (b *binder) mapping(n *node, path string) bool {
-	if n.kind != mappingNode {
-		b.fault("type", n.at, path, "", "%s must be a mapping, and is %s", name(path), n.kind)
+func (b *binder) mapping(n *node, path string, keys ...string) bool {
+	if n.kind != mappingNode && !n.unread {
+		hint := name(path) + ": {name: …}"
+		if len(keys) > 0 {
+			hint = name(path) + ": {" + keys[0] + ": …}; its keys are " + strings.Join(keys, ", ")
+		}
+		if path == "" {
+			hint = "version: 1, and below it pipelines:"
+		}
+		b.fault("type", n.at, path, "write "+hint, "%s must be a mapping, and is %s", name(path), n.kind)
+		if guarded(path) {
+			b.hide(n)
+		}
 	}
 	return n.kind == mappingNode
+}
+
+// word is text for what is no expression: there $NAME is a variable without its braces.
+func (b *binder) word(n *node, path string) (string, bool) {
+	b.bare(n, path)
+	return b.text(n, path)
+}
+
+func (b *binder) bare(n *node, path string) {
+	if m := bareVariable.FindStringSubmatch(n.text); n.kind == scalarNode && m != nil {
+		b.fault("variable", n.at, path, "write ${"+m[1]+"}"+m[2]+"; or $$"+m[1]+", if it is to have a dollar sign", "$%s is no variable without braces", m[1])
+	}
 }
 
 // text reads a scalar, with its variables replaced.
 func (b *binder) text(n *node, path string) (string, bool) {
 	if n.kind != scalarNode {
-		b.fault("type", n.at, path, "", "%s must be a text, and is %s", name(path), n.kind)
+		hint := ""
+		switch n.kind {
+		case mappingNode:
+			hint = "put it in quotes, if it is a text that has braces or a colon in it"
+		case listNode:
+			hint = "write one value, without brackets; or put it in quotes, if it is a text that has brackets in it"
+		}
+		if !n.unread {
+			b.fault("type", n.at, path, hint, "%s must be a text, and is %s", name(path), n.kind)
+		}
 		return "", false
 	}
 	text, varies, err := expand(n.text, b.env)
 	shown, origin := text, ""
-	switch {
-	case err != nil && b.env.Offline && varies:
-		b.report(Warning, "variable", n.at, path, "", "%v", err)
+	switch unset := (*unset)(nil); {
+	case errors.As(err, &unset) && b.env.Offline:
+		b.report(Warning, "variable", n.at, path, "nothing is wrong with that here; where the file runs, it must be set", "%v", err)
 		text, shown = n.text, n.text
+	case err != nil && unset == nil:
+		b.fault("variable", n.at, path, "write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:/path}, and $$ for a dollar sign", "%v", err)
+		return "", false
 	case err != nil:
 		b.fault("variable", n.at, path, "set the variable, or give a default: ${NAME:-default}", "%v", err)
 		return "", false
@@ -81,10 +138,10 @@ func (b *binder) text(n *node, path string) (string, bool) {
 		}
 	}
 	if text == "" {
-		b.fault("type", n.at, path, "", "%s is empty", name(path))
+		b.fault("type", n.at, path, "give it a value, or remove it", "%s is empty", name(path))
 		return "", false
 	}
-	b.values = append(b.values, Setting{path, shown, b.name + ":" + strconv.Itoa(n.at.line) + origin})
+	b.setting(path, shown, n, origin)
 	return text, true
 }
 
@@ -99,6 +156,10 @@ func (b *binder) oneOf(n *node, path, text string, words []string) bool {
 	shown := text
 	if strings.Contains(n.text, "$") {
 		shown = n.text
+	}
+	if len(words) == 1 {
+		b.fault("value", n.at, path, "write "+words[0], "%s is %q: only %s is known", name(path), clip(shown, 60), words[0])
+		return false
 	}
 	b.fault("value", n.at, path, hint, "%s is %q: it is one of %s", name(path), clip(shown, 60), strings.Join(words, ", "))
 	return false
@@ -117,29 +178,54 @@ func (b *binder) fields(n *node, v any, path string) {
 	if n.kind == nullNode { // an empty mapping
 		n = &node{kind: mappingNode, at: n.at}
 	}
-	if !b.mapping(n, path) {
+	rv := reflect.ValueOf(v).Elem()
+	if !b.mapping(n, path, words(rv.Type())...) {
 		return
 	}
-	rv := reflect.ValueOf(v).Elem()
 	known := map[string]bool{}
 	for _, f := range fieldsOf(rv.Type()) {
 		known[f.key] = true
 		item := n.get(f.key)
 		if item == nil {
-			if f.need {
+			if f.need && !n.unread {
 				b.missing(n, path, f)
 			}
+			b.unsaid(f, join(path, f.key))
 			continue
 		}
 		at := join(path, f.key)
 		b.mark(at, b.keyPlace(n, f.key), item)
+		if item.kind == nullNode && !item.unread && !nullable(f.typ) {
+			b.fault("type", item.at, at, f.doc, "%s is empty", f.key)
+			continue
+		}
 		b.value(item, rv.FieldByIndex(f.index), at, f)
 	}
-	for _, k := range n.keys {
+	for i, k := range n.keys {
 		if !known[k.name] {
 			b.unknown(k, path, rv.Type())
+			if guarded(path) {
+				b.hide(n.items[i])
+			}
 		}
 	}
+}
+
+// nullable reports whether a key that has nothing behind it means something: a mapping that is empty.
+func nullable(t reflect.Type) bool {
+	if t == reflect.TypeFor[secret.Ref]() || t.Implements(reflect.TypeFor[binds]()) || reflect.PointerTo(t).Implements(reflect.TypeFor[binds]()) {
+		return t.Kind() != reflect.Struct // Expr and the like are text; those that are lists or mappings speak for themselves
+	}
+	return t.Kind() == reflect.Struct || t.Kind() == reflect.Pointer
+}
+
+// words are the keys of a struct.
+func words(t reflect.Type) []string {
+	var all []string
+	for _, f := range fieldsOf(t) {
+		all = append(all, f.key)
+	}
+	return all
 }
 
 func (b *binder) keyPlace(n *node, name string) place {
@@ -156,7 +242,10 @@ func (b *binder) missing(n *node, path string, f field) {
 	if w, ok := b.places[path]; ok {
 		at = w.key
 	}
-	rule, hint := "required", f.doc
+	rule, hint := "required", "add "+f.key+". "+f.doc
+	if len(f.enum) == 1 {
+		hint = "add " + f.key + ": " + f.enum[0]
+	}
 	if f.key == "once_per" {
 		rule = "once-per"
 	}
@@ -183,6 +272,14 @@ var refusedKeys = map[string]struct{ rule, why string }{
 	"exactly_once":         {"unknown-key", "every pipeline is; what it is counted by is once_per"},
 	"max.poll.interval.ms": {"unknown-key", "polling goes on while effects are applied: there is nothing to set"},
 	"isolation.level":      {"unknown-key", "records of open and aborted transactions are never read: there is nothing to set"},
+	"username":             {"unknown-key", "write user"},
+	"topics":               {"unknown-key", "write topic, with a name or a list of names"},
+	"name":                 {"unknown-key", "the name is the key that the pipeline is under"},
+	"key":                  {"unknown-key", "write once_per"},
+	"group_id":             {"unknown-key", "write group"},
+	"group.id":             {"unknown-key", "write group"},
+	"dsn":                  {"unknown-key", "write postgres or sqlite"},
+	"url":                  {"unknown-key", "write postgres or sqlite"},
 	"group.instance.id":    {"unknown-key", "write instance"},
 	"bootstrap.servers":    {"unknown-key", "write brokers"},
 	"security.protocol":    {"unknown-key", "write tls: {} for TLS, and sasl for a login"},
@@ -195,16 +292,13 @@ var refusedKeys = map[string]struct{ rule, why string }{
 
 func (b *binder) unknown(k key, path string, t reflect.Type) {
 	at := join(path, k.name)
-	if r, ok := refusedKeys[k.name]; ok {
+	if r, ok := refusedKeys[k.name]; ok && nearest(k.name, words(t)) == "" {
 		b.fault(r.rule, k.at, at, r.why, "%s is no key of %s", k.name, name(path))
 		return
 	}
-	var words []string
-	for _, f := range fieldsOf(t) {
-		words = append(words, f.key)
-	}
-	hint := "known are " + strings.Join(words, ", ")
-	if w := nearest(k.name, words); w != "" {
+	known := words(t)
+	hint := "known are " + strings.Join(known, ", ")
+	if w := nearest(k.name, known); w != "" {
 		hint = "did you mean " + w + "?"
 	}
 	b.fault("unknown-key", k.at, at, hint, "%q is no key of %s", clip(k.name, 60), name(path))
@@ -222,14 +316,14 @@ func (b *binder) value(n *node, v reflect.Value, path string, f field) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		if text, ok := b.text(n, path); ok && (f.enum == nil || b.special(n, path, text) || b.oneOf(n, path, text, f.enum)) {
+		if text, ok := b.word(n, path); ok && (f.enum == nil || b.special(n, path, text) || b.oneOf(n, path, text, f.enum)) {
 			v.SetString(text)
 		}
 	case reflect.Int:
 		if text, ok := b.text(n, path); ok {
 			i, err := strconv.Atoi(text)
 			if err != nil || i < 1 {
-				b.fault("type", n.at, path, "", "%s must be a whole number from 1 on", name(path))
+				b.fault("type", n.at, path, "write digits alone, such as 100", "%s must be a whole number from 1 on", name(path))
 			} else if f.enum == nil || b.oneOf(n, path, text, f.enum) {
 				v.SetInt(int64(i))
 			}
@@ -237,7 +331,7 @@ func (b *binder) value(n *node, v reflect.Value, path string, f field) {
 	case reflect.Bool:
 		if text, ok := b.text(n, path); ok {
 			if text != "true" && text != "false" {
-				b.fault("type", n.at, path, "", "%s is true or false", name(path))
+				b.fault("type", n.at, path, "write true or false", "%s is true or false", name(path))
 			}
 			v.SetBool(text == "true")
 		}
@@ -252,7 +346,7 @@ func (b *binder) value(n *node, v reflect.Value, path string, f field) {
 		for i, item := range n.items {
 			at := path + "[" + strconv.Itoa(i) + "]"
 			b.mark(at, item.at, item)
-			if text, ok := b.text(item, at); ok && (f.enum == nil || b.oneOf(item, at, text, f.enum)) {
+			if text, ok := b.word(item, at); ok && (f.enum == nil || b.oneOf(item, at, text, f.enum)) {
 				v.Set(reflect.Append(v, reflect.ValueOf(text)))
 			}
 		}

@@ -139,7 +139,7 @@ func compileCEL(text string, sc scope) (*program, error) {
 	}
 	checked, issues := e.Compile(dollars(text))
 	if issues.Err() != nil {
-		return nil, celIssue(issues, sc)
+		return nil, celIssue(issues, sc, text)
 	}
 	rep := checked.NativeRep()
 	if err := noFloats(rep); err != nil {
@@ -192,26 +192,103 @@ var (
 	container  = strings.NewReplacer(" (in container '')", "", "'_'", "'$'", "'_.", "'$.")
 )
 
-func celIssue(issues *cel.Issues, sc scope) error {
+func celIssue(issues *cel.Issues, sc scope, text string) error {
 	first := issues.Errors()[0]
 	e := &celError{message: container.Replace(first.Message), line: first.Location.Line(), col: first.Location.Column() + 1}
 	e.message, _, _ = strings.Cut(strings.TrimPrefix(e.message, "Syntax error: "), " expecting {")
 	e.message = clip(e.message, 300)
 	if m := undeclared.FindStringSubmatch(e.message); m != nil {
-		known := sc.names()
-		if w := nearest(m[1], slices.Concat(known, []string{"event", "headers", "meta"}, functionNames)); w != "" {
-			e.hint = "did you mean " + w + "?"
-		} else {
-			e.hint = "known are " + strings.Join(known, ", ")
+		e.message, _, _ = strings.Cut(e.message, " (did you mean")
+		e.hint = unknownHint(m[1], text, sc)
+		e.col = startOf(m[1], text, e.col)
+		if name, ok := strings.CutPrefix(m[1], "_"); ok && strings.Contains(text, "$"+name) {
+			e.message = "undeclared reference to '$" + name + "'"
 		}
+	} else if m := overload.FindStringSubmatch(e.message); m != nil {
+		e.message, e.hint = overloadText(m[1], m[2])
+	} else {
+		e.hint = syntaxHints(e.message, text)
 	}
-	if strings.Contains(e.message, "found no matching overload") && strings.Contains(e.message, "double") {
-		e.message, e.hint = "a number with a point is a float, which is not exact", `write decimal("12.50")`
-	}
+	e.message = strings.NewReplacer("mismatched input '<EOF>'", "it ends too early", " expecting <EOF>", ": the expression was over").Replace(e.message)
 	return e
 }
 
-var functionNames = []string{"decimal", "int", "string", "bool", "timestamp", "duration", "truncate", "size", "has", "matches"}
+var functionNames = []string{
+	"decimal", "int", "string", "bool", "timestamp", "duration", "truncate", "size", "has", "matches", "startsWith", "endsWith", "contains",
+}
+
+// unknownHint says what a name that nothing bears was probably meant to be.
+func unknownHint(name, text string, sc scope) string {
+	known := sc.names()
+	if strings.HasPrefix(name, "event.") || strings.HasPrefix(name, "meta.") {
+		return unknownName(name, sc).hint
+	}
+	words := slices.Concat(known, functionNames)
+	if name != text { // by itself, none of these is a value
+		words = append(words, "event", "headers", "meta")
+	}
+	if w := nearest(name, words); w != "" {
+		return "did you mean " + w + "?"
+	}
+	short, isDollar := strings.CutPrefix(name, "_")
+	switch root, _, _ := strings.Cut(name, "."); {
+	case name == "double" || name == "float":
+		return "floats are not exact: write decimal(…)"
+	case root == "ce":
+		return "CloudEvents have attributes: write format: cloudevents"
+	case isDollar && strings.Contains(text, "$"+short):
+		return "write $." + short
+	case isIdent(name) && !strings.Contains(text, name+"("):
+		return "write $." + name + " for a member of the document, and '\"" + name + "\"' for a text"
+	}
+	return "known are " + strings.Join(known, ", ")
+}
+
+// startOf is where a name begins: CEL points behind what it was called or selected from.
+func startOf(name, text string, col int) int {
+	last := name
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && col <= len(text) && text[col-1] == '.' {
+		last = name[:i] // the dot before the last part
+	}
+	if from := col - 1 - len(last); from >= 0 && col-1 <= len(text) && strings.HasPrefix(text[from:], name) {
+		return from + 1
+	}
+	return col
+}
+
+var overload = regexp.MustCompile(`found no matching overload for '([^']*)' applied to '([^']*)'`)
+
+// overloadText says which types do not go together, with the operator as it is written.
+func overloadText(name, types string) (message, hint string) {
+	if strings.Contains(types, "double") {
+		return "a number with a point is a float, which is not exact", `write decimal("12.50")`
+	}
+	types = strings.NewReplacer("string", "text", "dyn", "any value", "google.protobuf.Timestamp", "timestamp").Replace(types)
+	operator := strings.Trim(strings.ReplaceAll(name, "@", ""), "_")
+	return fmt.Sprintf("%s does not take %s", operator, types), "make them of one type: int(…), string(…), decimal(…), timestamp(…)"
+}
+
+// syntaxHints are what people write who think of another language.
+func syntaxHints(message, text string) string {
+	if strings.HasPrefix(text, "not ") {
+		return "write !"
+	}
+	for _, h := range []struct{ part, hint string }{
+		{"at: '= ", "write == to compare"},
+		{"at: '='", "write == to compare"},
+		{"input 'and'", "write &&"},
+		{"input 'or'", "write ||"},
+		{"at: '@'", "a path names one value, as $.a.b, $.a[0] or $.?a; conditions are CEL, as $.a.exists(x, x.b == 1)"},
+		{"input '*'", "a path names one value, as $.a.b, $.a[0] or $.?a; for all of a list see exists, all, filter and map of CEL"},
+		{"'<EOF>'", "the expression is not complete"},
+		{"input '.'", "a name is missing at a dot: write $.name"},
+	} {
+		if strings.Contains(message, h.part) {
+			return h.hint
+		}
+	}
+	return `an expression is a path, as $.a.b, or CEL, as event.type == "opened" && $.n > 3`
+}
 
 // noFloats refuses numbers that are written with a point: they would be rounded.
 func noFloats(a *ast.AST) error {

@@ -146,8 +146,13 @@ func (c *compiler) expr(e Expr, path string, sc scope, want ...kind) *program {
 		}
 	}
 	hint := ""
-	if p.kind == dynKind {
+	switch {
+	case p.kind == dynKind:
 		hint = fmt.Sprintf("write %s(%s)", conversionName(want[0]), e.Text)
+	case want[0] == boolKind:
+		hint = "compare it with something, as in " + e.Text + " == …"
+	case want[0] == textKind && p.kind != jsonKind && p.kind != mapKind && p.kind != boolKind:
+		hint = "write string(" + e.Text + ")"
 	}
 	c.report(Fault, "expression", e.at, path, hint, "%s is %s, and must be %s", e.Text, p.kind, want[0])
 	return nil
@@ -170,7 +175,7 @@ func (b *binder) within(e Expr, ce *celError) place {
 	line := []rune(b.lines[e.at.line-1])
 	if from := min(max(e.at.col-1, 0), len(line)); from < len(line) {
 		if i := strings.Index(string(line[from:]), e.Text); i >= 0 {
-			return place{e.at.line, from + len([]rune(string(line[from:])[:i])) + ce.col}
+			return place{line: e.at.line, col: from + len([]rune(string(line[from:])[:i])) + ce.col}
 		}
 	}
 	return e.at

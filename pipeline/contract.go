@@ -230,6 +230,9 @@ func (d *drafter) recordKey() answer {
 		return declared("the producer keys records by %s", d.Contract.RecordKey)
 	case strings.TrimPrefix(d.Event.Stream.Text, "?") == "meta.key":
 		return declared("the record key is the stream")
+	case d.refusesOverdraft():
+		return open("say what the producer keys records by: contract: {record_key: …}",
+			"which of two events would leave an account below zero depends on the order in which they are read; the file does not say what records are keyed by")
 	case d.rule() == "":
 		return declared("none: what is written does not depend on the order of events")
 	}
@@ -283,7 +286,7 @@ func (d *drafter) boundary() answer {
 		what = fmt.Sprintf("each stream (%s), by its place in the partition: the last one wins", d.spelled(d.Event.Stream))
 	default:
 		what = "none: rows come out the same in any order"
-		if d.Ledger != nil && d.Ledger.Balances != nil && d.Ledger.Balances.Negative == "quarantine" {
+		if d.refusesOverdraft() {
 			what = "none for the entries; which of two events would leave an account below zero depends on the order in which they come"
 		}
 	}
@@ -307,7 +310,16 @@ func (d *drafter) outOfOrder() answer {
 	if d.Kind() == "counter" && !d.Event.Supersedes.IsZero() {
 		return declared("sums do not depend on order; a correction that comes before its original is kept, and the original then counts nothing")
 	}
+	if d.refusesOverdraft() {
+		return declared("entries do not depend on order, but which event is refused does: one that would leave an account below zero is " +
+			"quarantined, though what covers it may come later; it is replayed then")
+	}
 	return declared("rows do not depend on the order in which events come")
+}
+
+// refusesOverdraft reports whether an event may be set aside because of what came before it.
+func (d *drafter) refusesOverdraft() bool {
+	return d.Ledger != nil && d.Ledger.Balances != nil && d.Ledger.Balances.Negative == "quarantine"
 }
 
 // early is what becomes of an event that comes before its turn.

@@ -85,7 +85,7 @@ func (c *compiler) failed(path string) bool {
 // column takes the column with a role out of the others.
 func (c *compiler) column(cols []column, role, path string) (string, []column) {
 	name, rest := find(cols, role)
-	if name == "" && !c.failedBelow(path) {
+	if name == "" && !c.failedBelow(path+".") && !c.failedAs("type", path) {
 		word := role
 		for short, long := range roles {
 			if long == role {
@@ -95,6 +95,11 @@ func (c *compiler) column(cols []column, role, path string) (string, []column) {
 		c.fault("columns", path, "add a column: {name: "+word+"}", "no column holds the %s", word)
 	}
 	return name, rest
+}
+
+// failedAs reports whether a rule has found something at a path already.
+func (c *compiler) failedAs(rule, path string) bool {
+	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool { return f.Path == join(c.p.path, path) && f.Rule == rule })
 }
 
 func (c *compiler) failedBelow(path string) bool {
@@ -177,7 +182,20 @@ func (c *compiler) machine(s *Workflow) {
 			if w := nearest(t.From, known); w != "" {
 				hint = "did you mean " + w + "?"
 			}
-			c.fault("transitions", "workflow.transitions."+t.From, hint, "no way leads from an initial state to %s", t.From)
+			path := join(c.p.path, "workflow.transitions."+t.From)
+			c.report(Fault, "transitions", c.f.b.places[path].key, "workflow.transitions."+t.From, hint,
+				"no way leads from an initial state to %s", t.From)
+		}
+		c.once(t.To, "workflow.transitions."+t.From)
+	}
+	c.once(s.Initial, "workflow.initial")
+}
+
+// once reports what is listed twice.
+func (c *check) once(list []string, path string) {
+	for i, s := range list {
+		if slices.Contains(list[:i], s) {
+			c.fault("twice", fmt.Sprintf("%s[%d]", path, i), "remove one of them", "%s is listed twice", s)
 		}
 	}
 }
@@ -320,6 +338,10 @@ func (c *compiler) counter(s *Counter) {
 		to   *[]effect.Column[*Document]
 	}{{s.Group, "counter.group", &e.Group}, {s.Add, "counter.add", &e.Sum}} {
 		cols := c.columns(g.cols, g.path)
+		if len(g.cols) == 0 && !c.failed(g.path) && !c.failedAs("required", "counter") {
+			c.fault("columns", g.path, []string{"write group: {name: $.name}", "write add: {name: 1}, to count events"}[i],
+				"%s", []string{"no column says what is counted apart", "there is nothing to count"}[i])
+		}
 		for _, col := range cols {
 			if i == 1 && col.kind != intKind && col.kind != decimalKind {
 				c.fault("ledger-amount", join(g.path, col.Name), "write int("+col.text+") or decimal("+col.text+")",

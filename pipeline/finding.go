@@ -26,6 +26,8 @@ type Finding struct {
 	Message  string   `json:"message"`
 	Hint     string   `json:"hint,omitempty"`    // what to do
 	Excerpt  string   `json:"excerpt,omitempty"` // the line, as it is written: variables are not expanded in it
+
+	caret int // where in Excerpt the place is, from 1: what was masked or left out before it does not count. 0: at Col
 }
 
 // String is "file:line:col: error: message [rule]".
@@ -51,7 +53,7 @@ func (f Finding) Text() string {
 				return r
 			}
 			return ' '
-		}, string([]rune(f.Excerpt)[:min(max(f.Col-1, 0), len([]rune(f.Excerpt)))]))
+		}, string([]rune(f.Excerpt)[:min(max(cmp.Or(f.caret, f.Col)-1, 0), len([]rune(f.Excerpt)))]))
 		fmt.Fprintf(&b, "%6d | %s\n       | %s^\n", f.Line, f.Excerpt, indent)
 	}
 	if f.Hint != "" {

@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/secret"
@@ -27,7 +29,7 @@ type check struct {
 }
 
 func (c *check) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
-	if at.line == 0 {
+	if !at.known() {
 		at = c.f.b.place(join(c.p.path, path))
 	}
 	c.f.b.report(sev, rule, at, join(c.p.path, path), hint, format, args...)
@@ -45,7 +47,7 @@ func (c *check) warn(rule, path, hint, format string, args ...any) {
 func (b *binder) place(path string) place {
 	for path != "" {
 		if at, ok := b.places[path]; ok {
-			if at.value.line > 0 {
+			if at.value.known() {
 				return at.value
 			}
 			return at.key
@@ -56,7 +58,7 @@ func (b *binder) place(path string) place {
 		}
 		path = path[:i]
 	}
-	return place{1, 1}
+	return place{line: 1, col: 1}
 }
 
 func (l *linter) lint() {
@@ -86,7 +88,7 @@ func (l *linter) lint() {
 
 func (l *linter) store(f *loaded) {
 	s := f.Store
-	if s.Postgres.IsZero() == (s.SQLite == "") {
+	if s.Postgres.IsZero() == (s.SQLite == "") && !f.b.failedWithin("store") {
 		f.b.fault("one-store", f.b.places["store"].key, "store", "write store: {postgres: …} or store: {sqlite: …}",
 			"a store is either PostgreSQL or SQLite")
 	}
@@ -130,8 +132,49 @@ func hasPassword(r secret.Ref) bool {
 	return strings.Contains(text, "password=")
 }
 
+// failedWithin reports whether something is wrong at a path, or below it.
+func (s *source) failedWithin(path string) bool {
+	return slices.ContainsFunc(s.findings, func(f Finding) bool {
+		return f.Severity == Fault && (f.Path == path || strings.HasPrefix(f.Path, path+"."))
+	})
+}
+
+// schemed is an address that was taken from something else.
+var schemed = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+.-]*://`)
+
 func (l *linter) kafka(f *loaded) {
 	k := f.Kafka
+	for i, b := range k.Brokers {
+		path := fmt.Sprintf("kafka.brokers[%d]", i)
+		if strings.Contains(b, "${") { // a variable that is not set here
+			continue
+		}
+		if schemed.MatchString(b) || strings.ContainsAny(b, " ,/") {
+			f.b.fault("value", f.b.place(path), path, "write host:9092, and each address by itself", "this is no address of a broker")
+		} else if _, port, err := net.SplitHostPort(b); err == nil {
+			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+				f.b.fault("value", f.b.place(path), path, "write host:9092", "a port is a number from 1 to 65535")
+			}
+		}
+	}
+	if t := k.TLS; t != nil {
+		for _, pem := range []struct {
+			ref secret.Ref
+			key string
+		}{{t.CA, "ca"}, {t.Certificate, "certificate"}, {t.Key, "key"}} {
+			path := "kafka.tls." + pem.key
+			switch text := revealed(pem.ref); {
+			case !pem.ref.Inline():
+			case !strings.Contains(text, "-----BEGIN"):
+				f.b.fault("value", f.b.place(path), path, "write ${file:/path}, if it is a file", "%s is PEM, and this is none", pem.key)
+			case pem.key == "key":
+				f.b.report(Warning, "inline-secret", f.b.place(path), path, "write ${file:/path}", "the key is written down here")
+			}
+		}
+		if t.Certificate.IsZero() != t.Key.IsZero() {
+			f.b.fault("required", f.b.place("kafka.tls"), "kafka.tls", "give both, or neither", "a certificate and its key go together")
+		}
+	}
 	if k.SASL == nil {
 		return
 	}
@@ -172,9 +215,12 @@ func (c *check) table(name, path string) {
 	if strings.HasPrefix(rest, "pawl_") {
 		c.fault("identifier", path, "", "tables that begin with pawl_ are Pawl's own")
 	}
+	if schema == "public" || schema == "main" {
+		name = rest // where a table without a schema is found
+	}
 	for _, f := range c.l.files {
 		if other, ok := f.tables[name]; ok {
-			c.fault("same-table", path, "", "pipeline %s writes the table %s already", other, name)
+			c.fault("same-table", path, "give each a table of its own", "pipeline %s writes the table %s already", other, name)
 			return
 		}
 	}
@@ -186,6 +232,9 @@ func (c *check) table(name, path string) {
 
 func (c *check) all() {
 	p := c.p
+	if c.f.b.isNoMapping(p.path) {
+		return // said already
+	}
 	c.names()
 	c.sections()
 	cc := &compiler{check: c}
@@ -199,6 +248,19 @@ func (c *check) all() {
 	if r := p.Retention; r.Keys > 0 && r.Keys < r.Topic {
 		c.fault("retention", "retention.keys", fmt.Sprintf("keep keys for at least %s, or for ever", r.Topic),
 			"keys are forgotten after %s, while the topic delivers records that are up to %s old: they would take effect again", r.Keys, r.Topic)
+	}
+	if hold := p.On.Early.Hold; p.Retention.Topic > 0 && hold > p.Retention.Topic {
+		c.warn("hold-retention", "on.early.hold", fmt.Sprintf("wait for at most %s", p.Retention.Topic),
+			"events wait for %s, while the topic keeps records for %s: what is missing could not be sent to be read again", hold, p.Retention.Topic)
+	}
+	for _, most := range []struct {
+		key   string
+		value int
+		most  int
+	}{{"batch", p.Limits.Batch, 100_000}, {"workers", p.Limits.Workers, 1000}} {
+		if most.value > most.most {
+			c.fault("value", "limits."+most.key, "it is rarely worth changing: see its default", "%s is at most %d", most.key, most.most)
+		}
 	}
 	if p.Budget.Percent > 100 {
 		c.fault("value", "budget.percent", "", "percent is from 1 to 100")
@@ -221,13 +283,29 @@ func (c *check) names() {
 			c.fault("same-group", "group", "", "%s is the group of the pipeline %s already", p.GroupName(), other.Name)
 		}
 	}
-	seen := map[string]bool{}
-	for i, t := range p.Topic {
-		if seen[t] {
-			c.fault("twice", fmt.Sprintf("topic[%d]", i), "", "the topic %s is listed twice", t)
-		}
-		seen[t] = true
+	if at, ok := c.f.b.places[join(p.path, "topic")]; ok && len(p.Topic) == 0 && !c.f.b.failedWithin(join(p.path, "topic")) {
+		c.report(Fault, "required", at.value, "topic", "write topic: name, or topic: [one, another]", "topic is empty")
 	}
+	for i, t := range p.Topic {
+		path := "topic"
+		if _, ok := c.f.b.places[join(p.path, "topic[0]")]; ok {
+			path = fmt.Sprintf("topic[%d]", i)
+		}
+		if !strings.Contains(t, "${") && (!topicName.MatchString(t) || t == "." || t == "..") {
+			c.fault("name", path, "Kafka takes letters, digits and . _ -, at most 249", "%q is no name of a topic", clip(t, 60))
+		}
+		if slices.Contains(p.Topic[:i], t) {
+			c.fault("twice", path, "remove one of them", "the topic %s is listed twice", t)
+		}
+	}
+	c.once(p.Also, "also")
+}
+
+var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+
+// isNoMapping reports whether a mapping was expected at a path, and something else was there.
+func (s *source) isNoMapping(path string) bool {
+	return slices.ContainsFunc(s.findings, func(f Finding) bool { return f.Path == path && f.Rule == "type" })
 }
 
 func (c *check) sections() {
@@ -359,6 +437,11 @@ func (c *check) policies() {
 	}
 	if requery != nil && !asks {
 		c.fault("no-effect", path, "write on: {early: {hold: 10m, then: requery}}", "the source of truth is never asked")
+	}
+	if requery != nil && requery.URL != "" && !strings.Contains(requery.URL, "${") {
+		if u, err := url.Parse(strings.ReplaceAll(requery.URL, "{stream}", "x")); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			c.fault("requery", path+".url", "write https://host/path/{stream}", "this is no address that can be asked")
+		}
 	}
 	if requery != nil && requery.URL != "" && !strings.Contains(requery.URL, "{stream}") {
 		c.fault("requery", path+".url", "write {stream} where its name goes", "every stream would get the same answer")

@@ -122,10 +122,61 @@ var lintCases = []struct {
 	{"same-group", []string{body(events, once, audit), strings.NewReplacer("  p:", "  q:", "log", "log2", "topic: t", "topic: t\n    group: p").Replace(body(events, once, audit))}, "already"},
 	{"same-table", []string{body(events, once, audit), strings.NewReplacer("  p:", "  q:").Replace(body(events, once, audit))}, "already"},
 	{"same-table", []string{body(events, once, projection, "also: [audit]", "audit: {table: rows}")}, "already"},
+	// What people who are new to it write.
+	{"syntax", []string{"version: 1\npipelines:\n\tp: {}\n"}, "indent with spaces"},
+	{"syntax", []string{"version: 1\npipelines:\n  p:\n    topic: t\n   owner: o\n"}, "as far to the right"},
+	{"syntax", []string{body(events, once, audit, "description: 'abc")}, "close the quote"},
+	{"syntax", []string{body(events, once, audit, "description: a: b: c")}, "in quotes"},
+	{"syntax", []string{body("event: {id: @id}", once, audit)}, "put the value in quotes"},
+	{"syntax", []string{body(events, once, audit, "description: \"\x1b[31m\"")}, "control character"},
+	{"syntax", []string{body(events, once, audit, "description: caf\xe9")}, "save the file as UTF-8"},
+	{"syntax", []string{"version: 1\x00"}, "save the file as UTF-8"},
+	{"syntax", []string{""}, "pawl init"},
+	{"syntax", []string{body(events, once, audit) + "---\n" + body(events, once, audit)}, "one document"},
+	{"syntax", []string{"version: 1\npipelines:\n  p: &p {topic: t}\n"}, "anchors"},
+	{"syntax", []string{"version: 1\npipelines:\n  p: {topic: t}\n  q:\n    <<: *p\n    topic: u\n"}, "anchors"},
+	{"type", []string{"- a\n"}, "version: 1, and below it"},
+	{"type", []string{"version: 1\npipelines: [p]\n"}, "write pipelines: {name"},
+	{"type", []string{"version: 1\nstore: 'postgres://h/db'\n" + body(events, once, audit)[11:]}, "its keys are postgres"},
+	{"type", []string{body(events, "once_per:", audit)}, "once_per is empty"},
+	{"type", []string{body(events, "once_per: [event.id]", audit)}, "without brackets"},
+	{"type", []string{body(events, once, audit, "when: {event.type: A}")}, "in quotes"},
+	{"value", []string{strings.Replace(body(events, once, audit), "version: 1", "version: 2", 1)}, "only 1 is known"},
+	{"value", []string{"version: 1\nkafka: {brokers: ['http://h:1']}\n" + body(events, once, audit)[11:]}, "no address"},
+	{"value", []string{"version: 1\nkafka: {brokers: [h:99999]}\n" + body(events, once, audit)[11:]}, "a port"},
+	{"value", []string{"version: 1\nkafka: {brokers: [h], tls: {ca: /etc/ca.pem}}\n" + body(events, once, audit)[11:]}, "${file:/path}"},
+	{"required", []string{"version: 1\nkafka: {brokers: [h], tls: {certificate: '${file:/c}'}}\n" + body(events, once, audit)[11:]}, "go together"},
+	{"inline-secret", []string{"version: 1\nkafka: {brokers: [h], tls: {certificate: '${file:/c}', key: '-----BEGIN x'}}\n" + body(events, once, audit)[11:]}, "the key is written down"},
+	{"value", []string{body(events, once, audit, "limits: {batch: 1000000}")}, "at most 100000"},
+	{"value", []string{body(events, once, projection, "on: {early: 10m}")}, "early: {hold: 10m"},
+	{"variable", []string{"version: 1\nkafka: {brokers: [$KAFKA]}\n" + body(events, once, audit)[11:]}, "write ${KAFKA}"},
+	{"variable", []string{"version: 1\nkafka: {brokers: ['${KAFKA']}\n" + body(events, once, audit)[11:]}, "not closed"},
+	{"required", []string{strings.Replace(body(events, once, audit), "topic: t", "topic: []", 1)}, "topic is empty"},
+	{"name", []string{strings.Replace(body(events, once, audit), "topic: t", "topic: a b", 1)}, "name of a topic"},
+	{"twice", []string{body(events, once, strings.Replace(workflow, "[B]", "[B, B]", 1))}, "B is listed twice"},
+	{"twice", []string{body(events, once, strings.Replace(workflow, "[A]", "[A, A]", 1))}, "A is listed twice"},
+	{"columns", []string{body(events, once, "counter: {table: sums, group: {}, add: {n: 1}}")}, "counted apart"},
+	{"columns", []string{body(events, once, "counter: {table: sums, group: {g: $.g}, add: {}}")}, "nothing to count"},
+	{"columns", []string{body(events, once, "ledger: {table: entries, columns: {k: key}, account: $.a, amount: 1}")}, "no column holds the amount"},
+	{"requery", []string{body(events, once, "projection: {table: rows, columns: {a: stream, v: version}, requery: {url: '{stream}'}}", "on: {early: requery}")}, "no address"},
+	{"expression", []string{body(events, once, "projection: {table: rows, columns: {a: stream, v: version, s: status}}")}, "write $.status"},
+	{"expression", []string{body("event: {id: eventId}", once, audit)}, "write $.eventId"},
+	{"expression", []string{body("event: {id: $id}", once, audit)}, "write $.id"},
+	{"expression", []string{body("event: {id: ce.id}", once, audit)}, "format: cloudevents"},
+	{"expression", []string{body("event: {id: '$.a[*].b'}", once, audit)}, "names one value"},
+	{"expression", []string{body(events, once, audit, "when: event.type = 'A'")}, "write =="},
+	{"expression", []string{body(events, once, audit, "when: event.type == 'A' and $.x == 1")}, "write &&"},
+	{"expression", []string{body(events, once, audit, "when: event.type == 'A' &&")}, "not complete"},
+	{"expression", []string{body(events, once, audit, "when: event.version == '3'")}, "== does not take (int, text)"},
+	{"expression", []string{body(events, once, audit, "when: event.type.startWith('A')")}, "did you mean startsWith?"},
+	{"expression", []string{body(events, "once_per: string(meta.offset)", audit)}, "tells two copies of an event apart"},
+	{"expression", []string{body(events, once, strings.Replace(ledger, "decimal(", "double(", 1))}, "floats are not exact"},
+	{"same-table", []string{body(events, once, audit), strings.NewReplacer("  p:", "  q:", "log", "public.log").Replace(body(events, once, audit))}, "already"},
+	{"hold-retention", []string{body(events, once, projection, "on: {early: {hold: 30d}}", "retention: {topic: 7d}")}, "could not be"},
 	{"owner", []string{strings.Replace(body(events, once, audit), "    owner: o\n", "", 1)}, "no owner"},
 }
 
-var warnings = []string{"inline-secret", "position-key", "filtered-versions", "newer-time", "owner"}
+var warnings = []string{"inline-secret", "position-key", "filtered-versions", "newer-time", "owner", "hold-retention"}
 
 func lintFiles(t *testing.T, files []string) (*Set, error) {
 	t.Helper()
@@ -183,8 +234,66 @@ func TestWhatIsSafeIsAccepted(t *testing.T) {
 	}
 }
 
+// What an editor or another tool has written is read as it is meant.
+func TestOtherWaysToWriteAFileAreTaken(t *testing.T) {
+	good := body(events, once, audit)
+	for what, text := range map[string]string{
+		"a byte order mark": "\uFEFF" + good, "lines of Windows": strings.ReplaceAll(good, "\n", "\r\n"), "lines of old": strings.ReplaceAll(good, "\n", "\r"),
+		"marks of a document": "---\n" + good + "...\n",
+		"JSON":                `{"version":1,"pipelines":{"p":{"topic":"t","owner":"o","event":{"id":"$.id"},"once_per":"event.id","audit":{"table":"a"}}}}`,
+	} {
+		if set, err := lintFiles(t, []string{text}); err != nil || len(set.Findings) > 0 {
+			t.Errorf("%s: %v %v", what, err, set.Findings)
+		}
+	}
+	set, err := lintFiles(t, []string{"version: 1\nkafka: {brokers: [localhost:9092, b:1, c]}\n" + good[11:]})
+	if err != nil || !slices.Equal(set.Kafka.Brokers, []string{"localhost:9092", "b:1", "c"}) {
+		t.Errorf("addresses without quotes, within braces, are %v: %v", set.Kafka, err)
+	}
+}
+
+// A file that is wrong is shown to people, in logs of builds too: not what it holds of logins, wherever that was misplaced.
+func TestFindingsShowNoSecrets(t *testing.T) {
+	for _, head := range []string{
+		"store: {postgres: 'postgres://u:CANARY7@h/db\n",
+		"store: 'postgres://u:CANARY7@h/db'\n",
+		"store: {dsn: CANARY7}\n",
+		"store: {postgres: {password: CANARY7}}\n",
+		"kafka: {brokers: [h], sasl: {mechanism: plain, user: u, password: x, password: CANARY7}}\n",
+		"kafka: {brokers: [h], sasl: {mechanism: plain, user: u, pasword: CANARY7}}\n",
+		"kafka: {brokers: [h], sasl: {mechanism: plain, user: u, password: 'CANARY7}}\n",
+		"kafka: {brokers: [h], tls: {key: CANARY7}}\n",
+		"storage: {password: CANARY7}\n",
+	} {
+		set, err := lintFiles(t, []string{"version: 1\n" + head + body(events, once, audit)[11:]})
+		if err == nil {
+			t.Errorf("%s is accepted", head)
+		}
+		for _, f := range set.Findings {
+			if strings.Contains(f.Text(), "CANARY7") {
+				t.Errorf("%s", f.Text())
+			}
+		}
+	}
+}
+
+// The caret is below its place, whatever was masked or left out before it.
+func TestTheCaretIsBelowItsPlace(t *testing.T) {
+	for _, text := range []string{
+		"version: 1\nkafka: {brokers: [h], sasl: {password: hunter2hunter2, mechanism: scram-sha-256, user: u, XX: 1}}\n" + body(events, once, audit)[11:],
+		body(events, once, audit, "limits: {"+strings.Repeat(" ", 300)+"XX: 1}"),
+	} {
+		set, _ := lintFiles(t, []string{text})
+		i := slices.IndexFunc(set.Findings, func(f Finding) bool { return f.Rule == "unknown-key" })
+		lines := strings.Split(set.Findings[i].Text(), "\n")
+		if at := len([]rune(lines[2])) - 1; !strings.HasPrefix(string([]rune(lines[1])[at:]), "XX") || strings.Contains(lines[1], "hunter2") {
+			t.Errorf("%s", set.Findings[i].Text())
+		}
+	}
+}
+
 func TestEveryRuleHasACaseAndAReason(t *testing.T) {
-	elsewhere := []string{"file", "fixture"} // load_test.go, fixture_test.go
+	elsewhere := []string{"file", "fixture", "override"} // load_test.go, fixture_test.go, override_test.go
 	for _, r := range Rules {
 		if r.Why == "" || !slices.Contains(elsewhere, r.ID) && !slices.ContainsFunc(lintCases, func(c struct {
 			rule  string

@@ -17,6 +17,7 @@ type Set struct {
 	Pipelines []*Pipeline
 	Findings  []Finding // in the order of the files
 	Settings  []Setting // every value, and where it comes from
+	Defaults  []Setting // what no file says, in words
 	Fixtures  []string  // files with cases beside the pipelines: see Test
 }
 
@@ -60,13 +61,18 @@ func Load(paths []string, env Env) (*Set, error) {
 				set.Findings = append(set.Findings, unreadable(name, err))
 				continue
 			}
-			l.add(readFile(name, content, env))
+			l.add(parseFile(name, content, env))
 		}
+	}
+	l.override(l.overrides(env.Set))
+	for _, f := range l.files {
+		f.bind()
 	}
 	l.lint()
 	for _, f := range l.files {
 		set.Findings = append(set.Findings, f.b.masked()...)
 		set.Settings = append(set.Settings, f.b.values...)
+		set.Defaults = append(set.Defaults, f.b.defaults...)
 	}
 	set.Findings = sorted(set.Findings)
 	return set, refused(set.Findings)
@@ -83,7 +89,11 @@ func unreadable(name string, err error) Finding {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
 	}
-	return Finding{Rule: "file", Severity: Fault, File: name, Message: fmt.Sprintf("cannot be read: %v", err)}
+	hint := ""
+	if errors.Is(err, fs.ErrNotExist) {
+		hint = "check the path; pawl init writes a file to begin with"
+	}
+	return Finding{Rule: "file", Severity: Fault, File: name, Message: fmt.Sprintf("cannot be read: %v", err), Hint: hint}
 }
 
 // list returns the files of a path, and the fixtures beside them.
@@ -136,14 +146,19 @@ func read(files fs.FS, name string) ([]byte, error) {
 type loaded struct {
 	File
 	b      *binder
+	root   *node             // nil: it cannot be read
 	tables map[string]string // that its pipelines write, by name: which pipeline
 }
 
-func readFile(name string, content []byte, env Env) *loaded {
+func parseFile(name string, content []byte, env Env) *loaded {
 	f := &loaded{b: &binder{source: &source{name: name}, env: env, places: map[string]span{}}}
 	f.name = name
-	if root := f.b.parse(content); root != nil {
-		f.b.bind(root, &f.File, "")
-	}
+	f.root = f.b.parse(content)
 	return f
+}
+
+func (f *loaded) bind() {
+	if f.root != nil {
+		f.b.bind(f.root, &f.File, "")
+	}
 }

@@ -3,7 +3,10 @@ package pipeline
 import (
 	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -18,8 +21,13 @@ const (
 	maxNesting   = 64
 )
 
-// place is where something is in a file; both from 1.
-type place struct{ line, col int }
+// place is where something is in a file; both from 1. What was given beside the files has neither, and says where it is from.
+type place struct {
+	line, col int
+	from      string
+}
+
+func (p place) known() bool { return p.line > 0 || p.from != "" }
 
 // node is a value of a file: what is left of YAML once anchors, tags and merge keys are refused.
 type node struct {
@@ -29,6 +37,7 @@ type node struct {
 	keys    []key  // of a mapping
 	items   []*node
 	literal bool // a scalar that was quoted, or a block: it is text, whatever it looks like
+	unread  bool // there was more here, which was refused: what seems to be missing may have been in it
 }
 
 type key struct {
@@ -64,18 +73,81 @@ type source struct {
 	name     string
 	lines    []string
 	findings []Finding
-	hidden   []string // secrets that are written down in the file
+	hidden   []hidden // secrets that are written down in the file
+}
+
+// hidden is a text that is not shown, and where it is.
+type hidden struct {
+	text string
+	at   place
 }
 
 // masked returns the findings, without what must not be shown.
 func (s *source) masked() []Finding {
 	for i := range s.findings {
-		for _, h := range s.hidden {
-			s.findings[i].Excerpt = strings.ReplaceAll(s.findings[i].Excerpt, h, "***")
+		f := &s.findings[i]
+		if f.Excerpt == "" {
+			continue
 		}
-		s.findings[i].Excerpt = clip(s.findings[i].Excerpt, 160)
+		line := []rune(f.Excerpt)
+		at := min(max(f.Col-1, 0), len(line))
+		// What is before the place and from there on is masked apart, so that the caret stays below it.
+		before, after := s.mask(string(line[:at]), f.Line, 1), s.mask(string(line[at:]), f.Line, at+1)
+		if whole := s.mask(f.Excerpt, f.Line, 1); whole != before+after { // a secret lies across the place
+			before, after = "", whole
+		}
+		f.Excerpt, f.caret = window(before, after)
 	}
 	return s.findings
+}
+
+// looksSecret finds what is a password by the look of it, in lines that could not be read as what they are.
+var looksSecret = regexp.MustCompile(`(?i)(://[^\s/:@]*:)[^\s@]+(@)|(\b[a-z_.-]*(?:pass?w(?:or)?d|passphrase|secret|token)["']?\s*[:=]\s*["']?)[^\s$"'{][^\s,}"']*()`)
+
+// mask masks a part of a line that begins at a column. A short text is masked where it is, and nowhere else.
+func (s *source) mask(text string, line, col int) string {
+	// From the right to the left: what is masked moves only what was done.
+	for _, h := range slices.SortedFunc(slices.Values(s.hidden), func(a, b hidden) int { return b.at.col - a.at.col }) {
+		if h.at.line == line {
+			from := len(string([]rune(text)[:min(max(h.at.col-col, 0), len([]rune(text)))]))
+			text = text[:from] + strings.Replace(text[from:], h.text, "***", 1)
+		}
+	}
+	for _, h := range s.hidden {
+		if len(h.text) >= 8 {
+			text = strings.ReplaceAll(text, h.text, "***")
+		}
+	}
+	return looksSecret.ReplaceAllString(text, "$1$3***$2$4")
+}
+
+const mostExcerpt = 160
+
+// window bounds a line to what is around a place in it. It returns the place as well, from 1.
+func window(before, after string) (line string, at int) {
+	b, a := []rune(before), []rune(after)
+	if len(b)+len(a) > mostExcerpt && len(b) > mostExcerpt*2/3 {
+		b = append([]rune("…"), b[len(b)-mostExcerpt*2/3:]...)
+	}
+	if most := mostExcerpt - len(b); len(a) > most {
+		a = append(a[:most:most], '…')
+	}
+	return string(b) + string(a), len(b) + 1
+}
+
+// hide keeps the texts of a value from being shown.
+func (s *source) hide(n *node) {
+	if n.kind == scalarNode && n.text != "" {
+		s.hidden = append(s.hidden, hidden{n.text, n.at})
+	}
+	for _, item := range n.items {
+		s.hide(item)
+	}
+}
+
+// guarded reports whether a place of the file is where logins are: what is misplaced there may be a password.
+func guarded(path string) bool {
+	return strings.HasPrefix(path, "store") || strings.HasPrefix(path, "kafka")
 }
 
 func (s *source) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
@@ -83,7 +155,9 @@ func (s *source) report(sev Severity, rule string, at place, path, hint, format 
 		Rule: rule, Severity: sev, File: s.name, Line: at.line, Col: at.col, Path: path,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
 	}
-	if at.line > 0 && at.line <= len(s.lines) {
+	if at.from != "" {
+		f.File = at.from
+	} else if at.line > 0 && at.line <= len(s.lines) {
 		f.Excerpt = s.lines[at.line-1]
 	}
 	s.findings = append(s.findings, f)
@@ -109,23 +183,27 @@ func (s *source) parse(content []byte) (root *node) {
 	if !s.bounded(content) {
 		return nil
 	}
-	s.lines = strings.Split(strings.ReplaceAll(string(content), "\r\n", "\n"), "\n")
+	content = bytes.TrimPrefix(content, []byte("\uFEFF")) // as editors on Windows write it
+	s.lines = strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(content)), "\n")
+	if !s.plain() {
+		return nil
+	}
 	defer func() {
 		if p := recover(); p != nil { // the parser of a library, given anything
-			s.fault("syntax", place{1, 1}, "", "", "this is not YAML that can be read: %v", p)
+			s.fault("syntax", place{line: 1, col: 1}, "", "", "this is not YAML that can be read: %v", p)
 			root = nil
 		}
 	}()
 	file, err := parser.ParseBytes(content, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		at, message := place{1, 1}, err.Error()
+		at, message := place{line: 1, col: 1}, err.Error()
 		if e, ok := err.(yaml.Error); ok {
 			message = e.GetMessage()
 			if tk := e.GetToken(); tk != nil && tk.Position != nil {
-				at = place{tk.Position.Line, tk.Position.Column}
+				at = place{line: tk.Position.Line, col: tk.Position.Column}
 			}
 		}
-		s.fault("syntax", at, "", "", "%s", message)
+		s.fault("syntax", at, "", s.syntaxHint(at, message), "%s", message)
 		return nil
 	}
 	var docs []*ast.DocumentNode
@@ -136,7 +214,7 @@ func (s *source) parse(content []byte) (root *node) {
 	}
 	switch len(docs) {
 	case 0:
-		s.fault("syntax", place{1, 1}, "", "", "the file is empty")
+		s.fault("syntax", place{line: 1, col: 1}, "", "pawl init writes one to begin with", "the file is empty")
 		return nil
 	case 1:
 	default:
@@ -150,17 +228,30 @@ func (s *source) parse(content []byte) (root *node) {
 // bounded refuses what would cost too much to parse, and what is not text.
 func (s *source) bounded(content []byte) bool {
 	bad := func(line int, format string, args ...any) bool {
-		s.fault("too-large", place{line, 1}, "", "", format, args...)
+		s.fault("too-large", place{line: line, col: 1}, "", "", format, args...)
 		return false
 	}
 	switch {
 	case len(content) > maxFileBytes:
 		return bad(0, "the file has %d bytes; at most %d are read", len(content), maxFileBytes)
 	case !utf8.Valid(content):
-		s.fault("syntax", place{}, "", "", "the file is not UTF-8")
+		at := place{line: 1, col: 1}
+		for rest := content; len(rest) > 0; {
+			r, n := utf8.DecodeRune(rest)
+			if r == utf8.RuneError && n == 1 {
+				break
+			}
+			if at.col++; r == '\n' {
+				at = place{line: at.line + 1, col: 1}
+			}
+			rest = rest[n:]
+		}
+		s.fault("syntax", at, "", "save the file as UTF-8", "the file is not UTF-8")
 		return false
 	case bytes.IndexByte(content, 0) >= 0:
-		s.fault("syntax", place{}, "", "", "the file holds a NUL byte")
+		before := content[:bytes.IndexByte(content, 0)]
+		at := place{line: 1 + bytes.Count(before, []byte("\n")), col: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
+		s.fault("syntax", at, "", "save the file as UTF-8", "the file holds a NUL byte")
 		return false
 	}
 	open := 0
@@ -186,11 +277,52 @@ func (s *source) bounded(content []byte) bool {
 	return true
 }
 
-func where(n ast.Node) place {
-	if tk := n.GetToken(); tk != nil && tk.Position != nil {
-		return place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
+// plain refuses characters that YAML does not take as they are, and that would steer a terminal.
+func (s *source) plain() bool {
+	ok := true
+	for i, line := range s.lines {
+		for j, r := range []rune(line) {
+			if r != '\t' && unicode.IsControl(r) {
+				s.fault("syntax", place{line: i + 1, col: j + 1}, "", `remove it, or write it in quotes as "\x1b"`, "a control character (%U) is not read", r)
+				ok = false
+				break
+			}
+		}
 	}
-	return place{1, 1}
+	return ok
+}
+
+// syntaxHint says what mostly is behind what the parser says.
+func (s *source) syntaxHint(at place, message string) string {
+	line := ""
+	if at.line > 0 && at.line <= len(s.lines) {
+		line = s.lines[at.line-1]
+	}
+	switch indent := line[:len(line)-len(strings.TrimLeft(line, " \t"))]; {
+	case strings.Contains(indent, "\t"):
+		return "indent with spaces: YAML takes no tabs there"
+	case strings.Contains(message, "end character of"):
+		return "close the quote; a quote within quotes is written twice, or with a backslash before it in double quotes"
+	case strings.Contains(message, "reserved character"):
+		return "put the value in quotes"
+	case strings.Contains(message, "mapping value is not allowed"):
+		return "put a text that has \": \" in it in quotes; or is a line too far to the right?"
+	case strings.Contains(message, "must be specified"):
+		return "close the bracket, and put texts that have brackets in them in quotes"
+	}
+	return "is every line as far to the right as the other keys of its mapping? Texts with : # [ ] { } or quotes in them go in quotes"
+}
+
+func where(n ast.Node) place {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) > 0 && !m.IsFlowStyle {
+		n = m.Values[0].Key
+	} else if v, ok := n.(*ast.MappingValueNode); ok {
+		n = v.Key
+	}
+	if tk := n.GetToken(); tk != nil && tk.Position != nil {
+		return place{line: max(tk.Position.Line, 1), col: max(tk.Position.Column, 1)}
+	}
+	return place{line: 1, col: 1}
 }
 
 // convert makes a node, and reports what Pawl does not take of YAML.
@@ -201,7 +333,7 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 	}
 	switch n := n.(type) {
 	case nil:
-		return &node{at: place{1, 1}}
+		return &node{at: place{line: 1, col: 1}}
 	case *ast.NullNode:
 		return &node{kind: nullNode, at: where(n)}
 	case *ast.MappingNode:
@@ -220,7 +352,11 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 	case *ast.SequenceNode:
 		l := &node{kind: listNode, at: where(n)}
 		for i, v := range n.Values {
-			l.items = append(l.items, s.convert(v, fmt.Sprintf("%s[%d]", path, i), depth+1))
+			item := unglue(v)
+			if item == nil {
+				item = s.convert(v, fmt.Sprintf("%s[%d]", path, i), depth+1)
+			}
+			l.items = append(l.items, item)
 		}
 		return l
 	case *ast.LiteralNode:
@@ -233,12 +369,59 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 		return &node{kind: scalarNode, at: where(n), text: n.Value, literal: quoted}
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		return &node{kind: scalarNode, at: where(n), text: n.GetToken().Value}
-	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode, *ast.TagNode, *ast.DirectiveNode:
-		s.fault("syntax", where(n), path, "write it out, or use a variable", "anchors, aliases, merge keys and tags are not read")
-		return &node{at: where(n)}
+	case *ast.AnchorNode:
+		s.unread(where(n), path)
+		return s.convert(n.Value, path, depth+1)
+	case *ast.TagNode:
+		s.unread(where(n), path)
+		return s.convert(n.Value, path, depth+1)
+	case *ast.AliasNode, *ast.MergeKeyNode, *ast.DirectiveNode:
+		s.unread(where(n), path)
+		return &node{at: where(n), unread: true}
 	}
 	s.fault("syntax", where(n), path, "", "this is no value (%s)", n.Type())
 	return &node{at: where(n)}
+}
+
+func (s *source) unread(at place, path string) {
+	s.fault("syntax", at, path, "write it out, or use a variable", "anchors, aliases, merge keys and tags are not read")
+}
+
+// unglue makes a text again of host:9092, which the parser takes for a mapping in a list that is within braces: in YAML a key
+// ends with a colon and a space. It returns nil for everything else.
+func unglue(item ast.Node) *node {
+	if m, ok := item.(*ast.MappingNode); ok && len(m.Values) == 1 {
+		item = m.Values[0]
+	}
+	v, ok := item.(*ast.MappingValueNode)
+	if !ok || v.Value == nil || v.Value.GetToken() == nil {
+		return nil
+	}
+	key, ok := v.Key.(*ast.StringNode)
+	if !ok {
+		return nil
+	}
+	from, to := key.GetToken(), v.Value.GetToken()
+	plain := strings.TrimSpace(from.Origin) == key.Value && !strings.ContainsAny(strings.TrimSpace(to.Origin), `"'`)
+	if !plain || from.Position.Line != to.Position.Line || to.Position.Column != from.Position.Column+utf8.RuneCountInString(key.Value)+1 {
+		return nil
+	}
+	text := ""
+	switch value := v.Value.(type) {
+	case *ast.StringNode:
+		text = value.Value
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		text = to.Value
+	case *ast.MappingNode, *ast.MappingValueNode:
+		rest := unglue(value)
+		if rest == nil {
+			return nil
+		}
+		text = rest.text
+	default:
+		return nil
+	}
+	return &node{kind: scalarNode, at: where(key), text: key.Value + ":" + text, literal: true}
 }
 
 func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int) {
@@ -249,14 +432,21 @@ func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int
 		name = k.Value
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
 		name = k.GetToken().Value
+	case *ast.MergeKeyNode:
+		s.unread(at, path)
+		m.unread = true
+		return
 	default:
-		s.fault("syntax", at, path, "", "this is no name of a key")
+		s.fault("syntax", at, path, "a key is a word, in quotes if it has other characters", "this is no name of a key")
 		return
 	}
 	for _, k := range m.keys {
 		if k.name == name {
 			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60),
 				k.at.line)
+			if guarded(path) {
+				s.hide(s.convert(v.Value, join(path, name), depth+1))
+			}
 			return
 		}
 	}

@@ -93,10 +93,12 @@ func isRoot(root string, sc scope) bool {
 	return false
 }
 
-func unknownName(name string, sc scope) error {
+func unknownName(name string, sc scope) *celError {
 	e := &celError{message: fmt.Sprintf("%s is not known here", name), line: 1, col: 1}
 	known := sc.names()
-	if w := nearest(name, known); w != "" {
+	if name == "meta.partition" || name == "meta.offset" {
+		e.hint = "a place in the log tells two copies of an event apart: use what the event says of itself. The whole place is meta.position"
+	} else if w := nearest(name, known); w != "" {
 		e.hint = "did you mean " + w + "?"
 	} else if part, ok := strings.CutPrefix(name, "event."); ok {
 		var parts []string

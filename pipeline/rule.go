@@ -2,6 +2,7 @@ package pipeline
 
 // Rules are all that is checked, with the reason. A finding's Rule is one of these.
 var Rules = []Rule{
+	{"override", "a value that is given beside a file must have a place in it"},
 	{"file", "a file that is named must be there and hold pipelines"},
 	{"syntax", "what is not YAML, or more of YAML than a configuration needs, is not guessed at"},
 	{"too-large", "a file costs memory and time before anything is known of it"},
@@ -45,6 +46,7 @@ var Rules = []Rule{
 	{"requery", "a source of truth is asked where it is declared, about the stream in question"},
 	{"transitions", "a state that is never reached, or never left by mistake, is a machine that stands still"},
 	{"retention", "a copy that comes after its key was forgotten takes effect again"},
+	{"hold-retention", "an event that waits longer than the topic keeps records waits for what may be gone"},
 	{"same-consumer", "two pipelines under one name would take each other's events for duplicates"},
 	{"same-group", "two pipelines in one group would each get half of the partitions"},
 	{"same-table", "two effects that write one table undo each other's guards"},

@@ -75,7 +75,7 @@ func (b *binder) pipelineOf(f *fixtures, set *Set) *Pipeline {
 	case f.Pipeline == "" && len(names) == 1:
 		return set.Pipelines[0]
 	case f.Pipeline == "":
-		b.fault("fixture", place{1, 1}, "pipeline", "write pipeline: and one of "+strings.Join(names, ", "),
+		b.fault("fixture", place{line: 1, col: 1}, "pipeline", "write pipeline: and one of "+strings.Join(names, ", "),
 			"it does not say which pipeline it tests")
 	default:
 		hint := "there are " + strings.Join(names, ", ")

@@ -82,13 +82,15 @@ type binds interface {
 
 func (s *Strings) bind(b *binder, n *node, path string) {
 	if n.kind != listNode {
-		if text, ok := b.text(n, path); ok {
+		if text, ok := b.word(n, path); ok {
 			*s = Strings{text}
 		}
 		return
 	}
 	for i, item := range n.items {
-		if text, ok := b.text(item, fmt.Sprintf("%s[%d]", path, i)); ok {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		b.mark(at, item.at, item)
+		if text, ok := b.word(item, at); ok {
 			*s = append(*s, text)
 		}
 	}
@@ -174,7 +176,7 @@ func (p *Pipelines) bind(b *binder, n *node, path string) {
 		return
 	}
 	if len(n.keys) == 0 {
-		b.fault("required", n.at, path, "", "there are no pipelines")
+		b.fault("required", n.at, path, "pawl init writes one to begin with", "there are no pipelines")
 	}
 	for i, k := range n.keys {
 		pl := &Pipeline{Name: k.name}
@@ -196,7 +198,18 @@ func (e *Early) bind(b *binder, n *node, path string) {
 		b.fields(n, e, path)
 		return
 	}
-	if text, ok := b.text(n, path); ok && b.oneOf(n, path, text, earlyActs) {
+	text, ok := b.text(n, path)
+	if !ok {
+		return
+	}
+	if _, isTime := parseDuration(text); isTime || text == "hold" {
+		if !isTime {
+			text = "10m"
+		}
+		b.fault("value", n.at, path, "write early: {hold: "+text+", then: quarantine}", "how long to wait is said with hold")
+		return
+	}
+	if b.oneOf(n, path, text, earlyActs) {
 		e.Act = text
 	}
 }
@@ -210,21 +223,28 @@ func (e *Early) schema() map[string]any {
 // secretRef reads a secret.Ref, which is another package's type.
 func (b *binder) secretRef(n *node, path string) (ref secret.Ref) {
 	if n.kind != scalarNode || n.text == "" {
-		b.fault("type", n.at, path, "", "%s must be a text", name(path))
+		b.hide(n)
+		b.fault("type", n.at, path, "write ${file:/path} or ${NAME}", "%s must be a text", name(path))
 		return ref
 	}
+	b.bare(n, path)
 	ref, err := reference(n.text, b.env)
 	all, _ := parts(n.text)
 	for _, p := range all {
 		if p.name == "" && p.file == "" {
-			b.hidden = append(b.hidden, p.text)
+			b.hidden = append(b.hidden, hidden{p.text, n.at})
 		} else if p.word != "" {
-			b.hidden = append(b.hidden, p.word)
+			b.hidden = append(b.hidden, hidden{p.word, n.at})
 		}
 	}
+	shown := "***"
+	if !ref.Inline() {
+		shown = ref.String()
+	}
+	b.setting(path, shown, n, "")
 	if err != nil {
-		b.hidden = append(b.hidden, n.text)
-		b.fault("variable", n.at, path, "", "%v", err)
+		b.hidden = append(b.hidden, hidden{n.text, n.at})
+		b.fault("variable", n.at, path, "write ${NAME}, ${NAME:-default}, ${NAME:?message} or ${file:/path}, and $$ for a dollar sign", "%v", err)
 	}
 	return ref
 }

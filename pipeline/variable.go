@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"regexp"
 	"strings"
@@ -20,6 +19,9 @@ type Env struct {
 	// Offline makes a warning of a variable that is not set, and leaves it as it is written: to check or test a file away from
 	// where it runs.
 	Offline bool
+	// Set are values that come before those of the files, each as path=value, such as pipelines.orders.limits.batch=100. A value
+	// that begins with a quote or a bracket is YAML, any other is text. Later ones come before earlier ones.
+	Set []string
 }
 
 func (e Env) lookup(name string) (string, bool) {
@@ -113,10 +115,18 @@ func (p part) value(env Env) (string, error) {
 	case p.op == ":-":
 		return p.word, nil
 	case p.op == ":?" && p.word != "":
-		return "", fmt.Errorf("the variable %s is not set: %s", p.name, p.word)
+		return "", &unset{p.name, ": " + p.word}
 	}
-	return "", fmt.Errorf("the variable %s is not set", p.name)
+	return "", &unset{p.name, ""}
 }
+
+// unset is a variable that is missing where the file is read, and may be there where it runs.
+type unset struct{ name, why string }
+
+func (e *unset) Error() string { return "the variable " + e.name + " is not set" + e.why }
+
+// bareVariable is how shells write a variable, and files of pipelines do not.
+var bareVariable = regexp.MustCompile(`^\$([A-Za-z_][A-Za-z0-9_]*)(:[0-9]+)?$`)
 
 // expand replaces the variables of a scalar. It reports whether there were any.
 func expand(text string, env Env) (expanded string, varies bool, err error) {

@@ -146,6 +146,7 @@ const (
 func (a *app) doctorCommand() *cobra.Command {
 	var strict bool
 	var only []string
+	var bundle, live string
 	var processes, records int
 	cmd := &cobra.Command{
 		Use: "doctor [FILE|FOLDER…]", Short: "Look the cluster and the store over, and say what to mend",
@@ -157,7 +158,11 @@ clock. For each pipeline: its tables, whom the consumer's name belongs to, the t
 cleanup and retention, and from the last records of each partition: do they decode, does the record key agree with the
 stream, does one stream have most of the traffic, do the timestamps make sense.
 
-Ends with exit code 3 after a failure (with --strict: or a warning), and 1 if the store or the cluster could not be reached.`,
+Ends with exit code 3 after a failure (with --strict: or a warning), and 1 if the store or the cluster could not be reached.
+
+With --bundle, what there is to know is written to a zip file too, for those who are asked for help: version, settings without
+secrets, findings, checks; positions, conditions, counts of quarantine and operations; metrics and progress of the process at
+--live. Nothing of a record is in it.`,
 		Example: "  pawl doctor\n  pawl doctor orders.yaml --processes 4 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -181,6 +186,15 @@ Ends with exit code 3 after a failure (with --strict: or a warning), and 1 if th
 			if err != nil {
 				return err
 			}
+			settings, err := a.settings(cmd, set)
+			if err != nil {
+				return err
+			}
+			if bundle != "" {
+				if err := isFree(bundle); err != nil {
+					return err
+				}
+			}
 			found := v.run(cmd.Context(), l, records)
 			if err := cmd.Context().Err(); err != nil {
 				return err
@@ -188,10 +202,17 @@ Ends with exit code 3 after a failure (with --strict: or a warning), and 1 if th
 			if err := a.printChecks(found); err != nil {
 				return err
 			}
+			if bundle != "" {
+				if err := a.writeBundle(cmd.Context(), bundle, set, settings, l, found, live); err != nil {
+					return err
+				}
+			}
 			return v.verdict(a, found, strict)
 		},
 	}
 	cmd.Flags().BoolVar(&strict, "strict", false, "end with exit code 3 after a warning too")
+	cmd.Flags().StringVar(&bundle, "bundle", "", "write what there is to know to this zip file too, without secrets and without records")
+	cmd.Flags().StringVar(&live, "live", defaultListen, "with --bundle: where a process that runs tells its metrics; empty: none is asked")
 	cmd.Flags().StringSliceVar(&only, "only", nil, "only these pipelines, by name")
 	cmd.Flags().IntVar(&processes, "processes", 1, "how many processes run these pipelines")
 	cmd.Flags().IntVar(&records, "sample", 1000, "how many records of each partition are read at most")

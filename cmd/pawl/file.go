@@ -40,7 +40,7 @@ func (a *app) named() bool {
 
 // environment is what files may see. Offline, a variable that is not set is a warning.
 func (a *app) environment(offline bool) pipeline.Env {
-	return pipeline.Env{Files: disk{}, Offline: offline, Lookup: func(name string) (string, bool) {
+	return pipeline.Env{Files: disk{}, Offline: offline, Set: a.set, Lookup: func(name string) (string, bool) {
 		v := a.env(name)
 		return v, v != ""
 	}}
@@ -53,7 +53,22 @@ func (a *app) load(args []string) (*pipeline.Set, error) {
 		return nil, &exitError{exitUsage, err}
 	}
 	for _, f := range set.Findings {
-		a.note("%s", strings.TrimRight(f.Text(), "\n"))
+		a.note("%s", strings.TrimRight(printable(f.Text()), "\n"))
 	}
+	a.overrule(set)
 	return set, nil
+}
+
+// overrule puts what the environment says before what the files say. Which store is meant is decided by locate.
+func (a *app) overrule(set *pipeline.Set) {
+	brokers := a.env("PAWL_BROKERS")
+	if brokers == "" {
+		return
+	}
+	k := pipeline.Kafka{}
+	if set.Kafka != nil {
+		k = *set.Kafka // its logins go with it
+	}
+	k.Brokers = strings.Split(brokers, ",")
+	set.Kafka = &k
 }

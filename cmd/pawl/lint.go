@@ -63,13 +63,18 @@ func (a *app) printFindings(found []pipeline.Finding, format string) error {
 		return a.printSARIF(found)
 	case "github":
 		for _, f := range found {
-			fmt.Fprintf(a.out, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", f.Severity, escape(f.File, true), max(f.Line, 1), max(f.Col, 1), f.Rule,
-				escape(strings.TrimSpace(f.Message+"\n"+f.Hint), false))
+			_, err := fmt.Fprintf(a.out, "::%s file=%s,line=%d,col=%d,title=%s::%s\n", f.Severity, escape(f.File, true), max(f.Line, 1),
+				max(f.Col, 1), f.Rule, escape(strings.TrimSpace(f.Message+"\n"+f.Hint), false))
+			if err != nil {
+				return err
+			}
 		}
 		return nil
 	}
 	for _, f := range found {
-		fmt.Fprint(a.out, printable(f.Text()))
+		if _, err := fmt.Fprint(a.out, printable(f.Text())); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -100,6 +100,9 @@ func (a *app) migratePrintCommand() *cobra.Command {
 		Long: `Print the migrations as SQL, for a migration tool of your own. Each records itself in pawl_schema. No store is asked.`,
 		Args: cobra.ExactArgs(1), ValidArgs: []string{"postgres", "sqlite"},
 		RunE: func(_ *cobra.Command, args []string) error {
+			if from < 0 {
+				return usage("--from %d: versions begin with 1, and 0 is before all of them", from)
+			}
 			var steps []migration
 			switch args[0] {
 			case "postgres":
@@ -112,6 +115,9 @@ func (a *app) migratePrintCommand() *cobra.Command {
 				}
 			default:
 				return usage("migrate print %q: it is postgres or sqlite", args[0])
+			}
+			if last := steps[len(steps)-1].Version; from >= last {
+				a.note("nothing comes after version %d: the last is %d", from, last)
 			}
 			for _, m := range steps {
 				if m.Version > from {

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/goccy/go-yaml"
 )
 
 const (
@@ -60,7 +60,7 @@ func printList[T any](a *app, l listing[T]) error {
 		}
 		return nil
 	case formatCSV:
-		w := csv.NewWriter(a.out)
+		w := csv.NewWriter(a.plainOut())
 		var head []string
 		for _, c := range l.columns {
 			head = append(head, c.name)
@@ -108,18 +108,18 @@ func (a *app) printDocument(kind string, v any) error {
 	if err := enc.Encode(v); err != nil {
 		return fmt.Errorf("write %s: %w", kind, err)
 	}
-	rest := strings.TrimSpace(body.String())[1:]
+	rest := escapeControls(strings.TrimSpace(body.String()))[1:]
 	if rest != "}" {
 		rest = "," + rest
 	}
 	doc := []byte(fmt.Sprintf(`{"apiVersion":%q,"kind":%q`, apiVersion, kind) + rest)
 	switch a.format {
 	case formatYAML:
-		text, err := yaml.JSONToYAML(doc)
+		text, err := asYAML(doc)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", kind, err)
 		}
-		_, err = a.out.Write(text)
+		_, err = io.WriteString(a.out, text)
 		return err
 	case formatJSON:
 		var pretty bytes.Buffer
@@ -130,6 +130,38 @@ func (a *app) printDocument(kind string, v any) error {
 	}
 	_, err := a.out.Write(append(doc, '\n'))
 	return err
+}
+
+// escapeControls writes what steers terminals, and JSON takes as it is, as \u…: it means the same. Outside of texts there is
+// none of it.
+func escapeControls(doc string) string {
+	var b strings.Builder
+	for _, r := range doc {
+		if r >= 0x7f && !unicode.IsPrint(r) && r != utf8.RuneError {
+			for _, u := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&b, `\u%04x`, u)
+			}
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// plainOut is stdout for CSV, which has no way to write what steers terminals: to a file or a pipe it goes as it is, to a terminal
+// without.
+func (a *app) plainOut() io.Writer {
+	if isTerminal(a.out) {
+		return printableWriter{a.out}
+	}
+	return a.out
+}
+
+type printableWriter struct{ out io.Writer }
+
+func (w printableWriter) Write(p []byte) (int, error) {
+	_, err := io.WriteString(w.out, printable(string(p)))
+	return len(p), err
 }
 
 // note tells a person something that is not data.
@@ -254,12 +286,17 @@ func (a *app) moment(flag, text string) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return a.now().Add(-d), nil
 	}
+	if days, isDays := strings.CutSuffix(text, "d"); isDays { // as pipeline files write them
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return a.now().Add(-time.Duration(n) * 24 * time.Hour), nil
+		}
+	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly} {
 		if t, err := time.ParseInLocation(layout, text, a.zone(a.now()).Location()); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, usage("--%s %q is no time: give how long ago (2h), or 2006-01-02T15:04:05Z", flag, text)
+	return time.Time{}, usage("--%s %q is no time: give how long ago (2h, 7d), or 2006-01-02T15:04:05Z", flag, text)
 }
 
 // plural is a number and its noun.

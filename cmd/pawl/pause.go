@@ -38,6 +38,9 @@ func (a *app) pauseCommand() *cobra.Command {
 		Long: `Have a consumer settle nothing until it is resumed. Its processes keep running and keep their partitions; what they have
 read waits. It lasts over restarts. Without --execute, nothing is changed.`,
 	}, func(ctx context.Context, s *storage, c *pawl.BoundConsumer, by act) error {
+		if p := c.Paused; p != nil {
+			return &exitError{exitRefused, fmt.Errorf("%s is paused already, since %s by %s: %s", c.Name, a.at(p.At), p.By, p.Why)}
+		}
 		return s.admin.Pause(ctx, c.Name, pawl.Pause{By: by.actor, Why: by.reason, At: a.now()})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func (s *selection) flags(a *app, cmd *cobra.Command) {
 	f.StringVar(&s.cause, "cause", "", "only with this cause: "+strings.Join(causes, ", "))
 	f.StringVar(&s.stream, "stream", "", "only of this stream")
 	f.StringVar(&s.contains, "contains", "", "only where the reason contains this text")
-	f.StringVar(&s.since, "since", "", "only what was set aside since: 2h, or 2006-01-02T15:04:05Z")
+	f.StringVar(&s.since, "since", "", "only what was set aside since: 2h, 7d, or 2006-01-02T15:04:05Z")
 	f.StringVar(&s.until, "until", "", "only what was set aside before")
 	complete(cmd, "cause", causes...)
 }
@@ -52,6 +53,9 @@ var causes = []string{
 // filter is what the store is asked for; ids may be none.
 func (s *selection) filter(a *app, ids []string) (f pawl.QuarantineFilter, err error) {
 	f = pawl.QuarantineFilter{Route: s.route, Cause: s.cause, Stream: s.stream, Reason: s.contains}
+	if s.cause != "" && !slices.Contains(causes, s.cause) {
+		return f, usage("--cause %q is none: it is one of %s", s.cause, strings.Join(causes, ", "))
+	}
 	if f.Since, err = a.moment("since", s.since); err != nil {
 		return f, err
 	}
@@ -294,15 +298,14 @@ func (a *app) showRecord(ctx context.Context, s *storage, id int64) (*quarantine
 	for _, r := range q.Revisions {
 		v.Revisions = append(v.Revisions, revisionView{r.Number, viewBytes(r.Value), r.By, r.Why, a.stamp(r.At)})
 	}
-	if q.Key != "" {
-		acts, err := s.admin.Audit(ctx, of, pawl.AuditQuery{Key: q.Key})
-		if err != nil {
-			return nil, err
-		}
-		for i := range acts {
-			if acts[i].Quarantine == id {
-				v.Acts = append(v.Acts, a.actView(&acts[i]))
-			}
+	// One that did not decode has no key: then the latest acts of its consumer are looked through.
+	acts, err := s.admin.Audit(ctx, of, pawl.AuditQuery{Key: q.Key})
+	if err != nil {
+		return nil, err
+	}
+	for i := range acts {
+		if acts[i].Quarantine == id {
+			v.Acts = append(v.Acts, a.actView(&acts[i]))
 		}
 	}
 	return &v, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -61,7 +62,7 @@ func (a *app) batchCommand(kind pawl.OperationKind, cmd *cobra.Command) *cobra.C
 			return usage("which records? Give ids, a filter such as --cause, or --all")
 		case f.IDs != nil && b.all:
 			return usage("--all and ids say different things")
-		case b.limit < 0 || b.rate < 0 || b.canary < 0:
+		case b.limit < 0 || !(b.rate >= 0) || math.IsInf(b.rate, 0) || b.canary < 0:
 			return usage("--limit, --rate and --canary are at least 0")
 		}
 		if err := b.check(); err != nil {
@@ -107,7 +108,8 @@ type planView struct {
 	Count     int           `json:"count"` // that would be in it now
 	Rate      float64       `json:"rate,omitempty"`
 	Canary    int           `json:"canary,omitempty"`
-	Sample    []sampleView  `json:"sample"` // the first of them
+	Sample    []sampleView  `json:"sample"`         // the first of them
+	Left      []leftView    `json:"left,omitempty"` // named, and not in it
 	Edit      *editPlanView `json:"edit,omitempty"`
 }
 
@@ -127,6 +129,11 @@ const mostSampled = 5
 func (a *app) carryOut(ctx context.Context, s *storage, by act, wait bool, r pawl.OperationRequest) error {
 	r.By, r.Why, r.At = by.actor, by.reason, a.now()
 	if by.execute {
+		left, err := a.left(ctx, s, r)
+		if err != nil {
+			return err
+		}
+		a.noteLeft(left)
 		op, err := s.admin.Start(ctx, r)
 		if err != nil {
 			return refusedBy(err)
@@ -140,6 +147,7 @@ func (a *app) carryOut(ctx context.Context, s *storage, by act, wait bool, r paw
 	if err := a.printObject("OperationPlan", plan, func(w io.Writer) { writePlan(w, plan) }); err != nil {
 		return err
 	}
+	a.noteLeft(plan.Left)
 	if plan.Count == 0 {
 		a.note("nothing matches that is open and in no other operation")
 		return &exitError{exitRefused, nil}
@@ -154,17 +162,12 @@ func (a *app) plan(ctx context.Context, s *storage, r pawl.OperationRequest) (*p
 	if err != nil {
 		return nil, err
 	}
-	first, err := s.admin.Quarantine(ctx, r.Consumer, r.Filter, mostSampled, 0)
-	if err != nil {
+	plan := &planView{Operation: string(r.Kind), Consumer: r.Consumer, Count: count, Rate: r.Rate, Canary: r.Canary}
+	if plan.Sample, err = a.sample(ctx, s, r, count); err != nil {
 		return nil, err
 	}
-	plan := &planView{Operation: string(r.Kind), Consumer: r.Consumer, Count: count, Rate: r.Rate, Canary: r.Canary, Sample: []sampleView{}}
-	for _, q := range first[:min(count, len(first))] {
-		plan.Sample = append(plan.Sample, sampleView{
-			q.ID, q.Route, q.Cause, position(q.Partition.Topic, q.Partition.Index, q.Offset), q.Stream, q.Key, q.Reason,
-		})
-	}
-	return plan, nil
+	plan.Left, err = a.left(ctx, s, r)
+	return plan, err
 }
 
 func writePlan(w io.Writer, p *planView) {
@@ -177,13 +180,19 @@ func writePlan(w io.Writer, p *planView) {
 	}
 	fmt.Fprintln(w)
 	for _, q := range p.Sample {
-		fmt.Fprintf(w, "  %d  %s  %s  %s  %s\n", q.ID, q.Cause, q.Position, printable(q.Stream), shorten(printable(firstLine(q.Reason)), mostCell))
+		fmt.Fprintf(w, "  %d  %s  %s  %s  %s\n", q.ID, q.Cause, q.Position, shorten(printable(q.Stream), mostCell), shorten(printable(firstLine(q.Reason)), mostCell))
 	}
 	if p.Count > len(p.Sample) && len(p.Sample) > 0 {
 		fmt.Fprintf(w, "  … and %d more\n", p.Count-len(p.Sample))
 	}
 	if e := p.Edit; e != nil {
 		fmt.Fprintf(w, "\nvalue now:\n%s\n\nvalue then:\n%s\n", e.Before, e.After)
+		for i, c := range e.Changes {
+			if i == 0 {
+				fmt.Fprintln(w, "\nthe difference:")
+			}
+			fmt.Fprintf(w, "  %s\n", c)
+		}
 	}
 }
 

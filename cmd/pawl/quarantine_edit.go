@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 type editPlanView struct {
 	Before *bytesView `json:"before"`
 	After  *bytesView `json:"after"`
+
+	Changes []change `json:"changes,omitempty"` // where both are JSON
 }
 
 // mostValue bounds what is read as a new value: no broker takes a larger record.
@@ -29,7 +32,7 @@ func (a *app) quarantineEditCommand() *cobra.Command {
 		Long: `Give a record other content, as a new revision, and run it again. The bytes as they came are kept, and a later copy of
 them is a duplicate of the edited one. The key must stay: content with another key is set aside again.
 
-Without --execute, the content as it is and as it would be is shown.`,
+Without --execute, the content as it is and as it would be is shown, and where they differ.`,
 		Example: `  pawl quarantine show 17 -o json | jq -r .record.value.text > fixed.json
   pawl quarantine edit 17 --from fixed.json --execute --reason "ticket 4711" --wait`,
 		Args: cobra.ExactArgs(1),
@@ -43,6 +46,9 @@ Without --execute, the content as it is and as it would be is shown.`,
 			}
 			if err := by.check(); err != nil {
 				return err
+			}
+			if cmd.Flags().Changed("value") && value == "" {
+				return usage("--value is empty: an empty record is given as --from /dev/null")
 			}
 			content := []byte(value)
 			if cmd.Flags().Changed("from") {
@@ -84,13 +90,17 @@ func (a *app) planEdit(ctx context.Context, s *storage, id int64, r pawl.Operati
 	if n := len(q.Revisions); n > 0 {
 		now = q.Revisions[n-1].Value
 	}
-	plan.Edit = &editPlanView{viewBytes(now), viewBytes(r.Value)}
+	plan.Edit = &editPlanView{Before: viewBytes(now), After: viewBytes(r.Value)}
+	plan.Edit.Changes, _ = differences(now, r.Value)
 	if err := a.printObject("OperationPlan", plan, func(w io.Writer) { writePlan(w, plan) }); err != nil {
 		return err
 	}
 	if plan.Count == 0 {
 		a.note("it is %s, or in another operation: it cannot be edited now", q.Status)
 		return &exitError{exitRefused, nil}
+	}
+	if bytes.Equal(now, r.Value) {
+		a.note("the content is what it is already: to run it again as it is, use pawl quarantine replay %d", id)
 	}
 	a.planned("edit it")
 	return nil

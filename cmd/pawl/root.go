@@ -25,6 +25,7 @@ type app struct {
 	utc    bool
 	store  string
 	files  []string
+	set    []string
 }
 
 func newApp(in io.Reader, out, err io.Writer) *app {
@@ -56,10 +57,17 @@ func (a *app) root() *cobra.Command {
 		Long: `Pawl makes a Kafka consumer correct: every event takes effect once per business key.
 
 Commands that ask read the store alone, whether or not anything is running. Commands that change something show a plan,
-and act with --execute; who and why is recorded. Data goes to stdout, everything else to stderr.`,
+and act with --execute; who and why is recorded. Data goes to stdout, everything else to stderr.
+
+What is said twice is taken from the first of: a flag; the environment (PAWL_FILE, PAWL_STORE, PAWL_BROKERS, and PAWL_OUTPUT,
+PAWL_COLOR, PAWL_UTC, PAWL_LISTEN, PAWL_LOG_LEVEL, PAWL_ACTOR for the flags of these names); --set; the files; defaults. pawl
+config print --origin tells which it was.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.fromEnvironment(cmd); err != nil {
+				return err
+			}
 			if err := a.check(); err != nil {
 				return err
 			}
@@ -74,6 +82,7 @@ and act with --execute; who and why is recorded. Data goes to stdout, everything
 	flags.StringVar(&a.store, "store", "", "the store: postgres://…, sqlite:path, ${env:NAME} or ${file:/path} that holds one; "+
 		"otherwise PAWL_STORE, otherwise that of the pipeline file")
 	flags.StringSliceVarP(&a.files, "file", "f", nil, "pipeline files or folders; otherwise PAWL_FILE, otherwise "+defaultFile+" if it is there")
+	flags.StringArrayVar(&a.set, "set", nil, "path=value: a value that comes before that of the files, such as pipelines.orders.limits.batch=100; may be repeated")
 	complete(root, "output", formats...)
 	complete(root, "color", "auto", "always", "never")
 
@@ -85,7 +94,41 @@ and act with --execute; who and why is recorded. Data goes to stdout, everything
 	)
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
+	refuseUnknownHelp(root)
+	a.completeNames(root)
 	return root
+}
+
+// refuseUnknownHelp makes help about what does not exist an error, as the command itself would be.
+func refuseUnknownHelp(root *cobra.Command) {
+	help := must(root, "help")
+	show := help.Run
+	help.Run = nil
+	help.RunE = func(cmd *cobra.Command, args []string) error {
+		if found, rest, err := root.Find(args); err != nil || found == nil || len(rest) > 0 {
+			return usage("there is no help about %q: pawl help lists the commands", strings.Join(args, " "))
+		}
+		show(cmd, args)
+		return nil
+	}
+}
+
+// inEnvironment are the flags that the environment may set. Those that act, choose or confirm are not among them: what changes
+// something is said where it is done.
+var inEnvironment = []string{"output", "color", "utc", "listen", "log-level", "actor"}
+
+func (a *app) fromEnvironment(cmd *cobra.Command) error {
+	for _, name := range inEnvironment {
+		variable := "PAWL_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+		flag, value := cmd.Flags().Lookup(name), a.env(variable)
+		if flag == nil || flag.Changed || value == "" {
+			continue
+		}
+		if err := flag.Value.Set(value); err != nil {
+			return usage("%s: %v", variable, err)
+		}
+	}
+	return nil
 }
 
 func (a *app) check() error {

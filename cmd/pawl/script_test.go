@@ -53,7 +53,7 @@ func params(dir string, setup func(*testscript.Env) error) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"seed": cmdSeed, "work": cmdWork, "raise": cmdRaise, "shape": cmdShape, "code": cmdCode, "json": cmdJSON,
-			"tamper": cmdTamper, "kept": cmdKept,
+			"tamper": cmdTamper, "kept": cmdKept, "unzip": cmdUnzip,
 		},
 	}
 }
