@@ -148,9 +148,9 @@ func NoSuchChange(id int64, from, to OperationState) error {
 }
 
 // NothingToDo is what a store answers to a request that no item matches.
-func NothingToDo(r *OperationRequest) error {
+func NothingToDo() error {
 	return &Error{
-		Op: fmt.Sprintf("start %s of %s", r.Kind, r.Consumer), Class: Validation, Err: errors.New("no open item matches that is in no other operation"),
+		Op: "choose items", Class: Validation, Err: errors.New("no open item matches that is in no other operation"),
 		Hint: "list the quarantine and the operations: what another operation has can be worked on once that is over or canceled",
 	}
 }

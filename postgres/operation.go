@@ -65,7 +65,7 @@ func (a *admin[Tx]) Start(ctx context.Context, r pawl.OperationRequest) (*pawl.O
 			return err
 		}
 		if total == 0 {
-			return pawl.NothingToDo(&r)
+			return pawl.NothingToDo()
 		}
 		if r.Kind == pawl.OperationEdit {
 			if err := run(stmt{sql: a.query["insert_revision"], args: []any{id, r.Value, r.By, r.Why, r.At}}); err != nil {
@@ -84,7 +84,7 @@ func (a *admin[Tx]) Start(ctx context.Context, r pawl.OperationRequest) (*pawl.O
 			stmt{sql: a.query["audit_archive"], args: []any{id, r.At}})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start a %s of %q: %w", r.Kind, r.Consumer, a.translate(err))
+		return nil, fmt.Errorf("start %s of %q: %w", r.Kind, r.Consumer, a.translate(err))
 	}
 	return a.Operation(ctx, id)
 }

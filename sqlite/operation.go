@@ -44,7 +44,7 @@ func (a *admin) Start(ctx context.Context, r pawl.OperationRequest) (*pawl.Opera
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start a %s of %q: %w", r.Kind, r.Consumer, err)
+		return nil, fmt.Errorf("start %s of %q: %w", r.Kind, r.Consumer, err)
 	}
 	return a.Operation(ctx, id)
 }
@@ -77,7 +77,7 @@ func start(ctx context.Context, tx *transaction, r *pawl.OperationRequest, filte
 		return 0, err
 	}
 	if total == 0 {
-		return 0, pawl.NothingToDo(r)
+		return 0, pawl.NothingToDo()
 	}
 	if r.Kind == pawl.OperationEdit {
 		if _, err := tx.ExecContext(ctx, query("insert_revision"), append(by[:3:3], operation, sql.Named("value", r.Value))...); err != nil {
