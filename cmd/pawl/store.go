@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,7 @@ func (s *storage) have(ctx context.Context) (int, error) {
 	v, err := s.version(ctx)
 	if err != nil {
 		return 0, &pawl.Error{Op: "ask " + s.name, Class: pawl.Transient, Err: err,
-			Hint: "is the address right, does the server run, and may this user log in?"}
+			Hint: cmp.Or(hintOf(err), "is the address right, does the server run, and may this user log in?")}
 	}
 	return v, nil
 }
