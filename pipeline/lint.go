@@ -3,9 +3,11 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pawlhq/pawl/secret"
@@ -130,8 +132,19 @@ func hasPassword(r secret.Ref) bool {
 	return strings.Contains(text, "password=")
 }
 
+func portNumber(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}
+
 func (l *linter) kafka(f *loaded) {
 	k := f.Kafka
+	for i, broker := range k.Brokers {
+		if _, port, err := net.SplitHostPort(broker); err == nil && !portNumber(port) && !strings.Contains(broker, "${") {
+			at := fmt.Sprintf("kafka.brokers[%d]", i)
+			f.b.fault("value", f.b.place(at), at, "write host:port, such as kafka.internal:9092", "the address has no port that is a number")
+		}
+	}
 	if k.SASL == nil {
 		return
 	}

@@ -53,6 +53,7 @@ var lintCases = []struct {
 	{"sqlite-durability", []string{"version: 1\nstore: {sqlite: 'x.db?_pragma=synchronous(NORMAL)'}\n" + body(events, once, audit)[11:]}, "FULL"},
 	{"insecure-tls", []string{"version: 1\nkafka: {brokers: [a], tls: {insecure_skip_verify: true}}\n" + body(events, once, audit)[11:]}, "protects from nobody"},
 	{"plain-without-tls", []string{"version: 1\nkafka: {brokers: [a], sasl: {mechanism: plain, user: u, password: '${file:/x}'}}\n" + body(events, once, audit)[11:]}, "sent as it is"},
+	{"value", []string{"version: 1\nkafka: {brokers: ['h:9092', 'h:kafka']}\n" + body(events, once, audit)[11:]}, "no port"},
 	{"inline-secret", []string{"version: 1\nkafka: {brokers: [a], tls: {}, sasl: {mechanism: plain, user: u, password: hunter2}}\n" + body(events, once, audit)[11:]}, "written down"},
 	{"inline-secret", []string{"version: 1\nstore: {postgres: 'postgres://u:hunter2@h/db'}\n" + body(events, once, audit)[11:]}, "written down"},
 	{"one-store", []string{"version: 1\nstore: {sqlite: x.db, postgres: '${file:/x}'}\n" + body(events, once, audit)[11:]}, "either"},

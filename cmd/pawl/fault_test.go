@@ -28,8 +28,14 @@ func TestFaultScripts(t *testing.T) {
 		return nil
 	}
 	postgres := func(env *testscript.Env) error {
-		env.Setenv("PAWL_STORE", pgtest.URL(env.T().(testing.TB)))
+		store := pgtest.URL(env.T().(testing.TB))
+		u, err := url.Parse(store)
+		if err != nil {
+			return err
+		}
+		env.Setenv("PAWL_STORE", store)
 		env.Setenv("KIND", "postgres")
+		env.Setenv("SERVER", u.Host)
 		return nil
 	}
 	for _, run := range []struct {
@@ -49,7 +55,7 @@ func TestFaultScripts(t *testing.T) {
 			}
 			p := params(filepath.Join("testdata/script/fault", run.dir), run.setup)
 			maps.Copy(p.Cmds, map[string]func(*testscript.TestScript, bool, []string){
-				"broker": cmdBroker, "produce": cmdProduce, "query": cmdQuery, "role": cmdRole, "limited": cmdLimited, "code": cmdCodeOf,
+				"broker": cmdBroker, "produce": cmdProduce, "query": cmdQuery, "create": cmdCreate, "role": cmdRole, "limited": cmdLimited, "code": cmdCodeOf,
 			})
 			testscript.Run(t, p)
 		})
@@ -115,8 +121,13 @@ func cmdQuery(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// create FILE: whoever owns the database runs the statements of the file.
+func cmdCreate(ts *testscript.TestScript, neg bool, args []string) {
+	cmdQuery(ts, neg, []string{ts.ReadFile(args[0])})
+}
+
 // role NAME SQL…: there is a role on the server until the script ends, with what the statements give it as ROLE. $NAME is the
-// store as it sees it.
+// store as it sees it, and $NAME_ROLE its name.
 func cmdRole(ts *testscript.TestScript, _ bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), scriptPatience)
 	defer cancel()
@@ -141,6 +152,7 @@ func cmdRole(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	u.User = url.UserPassword(role, "geheim")
 	ts.Setenv(args[0], u.String())
+	ts.Setenv(args[0]+"_ROLE", role)
 }
 
 // code N command args…, as elsewhere; and code N full args… is pawl where nothing can be written to stdout.

@@ -197,8 +197,13 @@ func (a *app) withStore(ctx context.Context, f func(ctx context.Context, s *stor
 		return &pawl.Error{Op: "use " + s.name, Class: pawl.Misconfigured,
 			Err: fmt.Errorf("its schema is at version %d, this program needs %d", have, s.needs()), Hint: "pawl migrate up --execute"}
 	case have > s.needs():
-		return &pawl.Error{Op: "use " + s.name, Class: pawl.Misconfigured,
-			Err: fmt.Errorf("its schema is at version %d, this program knows %d", have, s.needs()), Hint: "use a newer pawl"}
+		return s.ahead(have)
 	}
 	return f(ctx, s)
+}
+
+// ahead refuses a store that a newer program has migrated.
+func (s *storage) ahead(have int) error {
+	return &pawl.Error{Op: "use " + s.name, Class: pawl.Misconfigured,
+		Err: fmt.Errorf("its schema is at version %d, this program knows %d", have, s.needs()), Hint: "use a newer pawl"}
 }
