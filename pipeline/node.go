@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -15,7 +16,12 @@ import (
 const (
 	maxFileBytes = 1 << 20
 	maxLineBytes = 16 << 10
+	maxLines     = 20_000
 	maxNesting   = 64
+	maxNodes     = 5000 // values, of a file of pipelines: each may be an expression
+	maxCaseNodes = 200_000
+	maxFindings  = 1000
+	maxSiblings  = 1000 // keys of a mapping, one a line: the parser's time grows with their square
 )
 
 // place is where something is in a file; both from 1.
@@ -62,6 +68,8 @@ func (n *node) get(name string) *node {
 // source is a file while it is read.
 type source struct {
 	name     string
+	most     int // values that are read. Default: maxNodes
+	nodes    int
 	lines    []string
 	findings []Finding
 	hidden   []string // secrets that are written down in the file
@@ -78,7 +86,16 @@ func (s *source) masked() []Finding {
 	return s.findings
 }
 
+// full reports that nobody reads on: what is found from now on is not kept.
+func (s *source) full() bool { return len(s.findings) > maxFindings }
+
 func (s *source) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
+	switch {
+	case s.full():
+		return
+	case len(s.findings) == maxFindings:
+		sev, rule, hint, format, args = Fault, "too-large", "mend these first", "there are more findings than the %d above", []any{maxFindings}
+	}
 	f := Finding{
 		Rule: rule, Severity: sev, File: s.name, Line: at.line, Col: at.col, Path: path,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
@@ -144,7 +161,10 @@ func (s *source) parse(content []byte) (root *node) {
 			"a file holds one document, and this has %d", len(docs))
 		return nil
 	}
-	return s.convert(docs[0].Body, "", 0)
+	if root = s.convert(docs[0].Body, "", 0); s.nodes >= cmp.Or(s.most, maxNodes) {
+		return nil
+	}
+	return root
 }
 
 // bounded refuses what would cost too much to parse, and what is not text.
@@ -163,10 +183,20 @@ func (s *source) bounded(content []byte) bool {
 		s.fault("syntax", place{}, "", "", "the file holds a NUL byte")
 		return false
 	}
-	open := 0
+	open, siblings := 0, indents{}
 	for i, line := range bytes.Split(content, []byte("\n")) {
+		if i >= maxLines {
+			return bad(i+1, "the file has more than %d lines", maxLines)
+		}
 		if len(line) > maxLineBytes {
 			return bad(i+1, "the line has %d bytes; at most %d are read", len(line), maxLineBytes)
+		}
+		if cr := bytes.IndexByte(line, '\r'); cr >= 0 && cr < len(line)-1 {
+			s.fault("syntax", place{i + 1, cr + 1}, "", "", "a line ends with a carriage return alone")
+			return false
+		}
+		if siblings.line(line) > maxSiblings {
+			return bad(i+1, "more than %d lines follow each other with this indent", maxSiblings)
 		}
 		for _, c := range line {
 			switch c {
@@ -186,6 +216,27 @@ func (s *source) bounded(content []byte) bool {
 	return true
 }
 
+// indents counts, for each indent, the lines that may be keys of one mapping.
+type indents map[int]int
+
+func (c indents) line(line []byte) int {
+	rest := bytes.TrimLeft(line, " ")
+	if len(bytes.TrimSpace(rest)) == 0 || rest[0] == '#' {
+		return 0
+	}
+	indent := len(line) - len(rest)
+	for deeper := range c {
+		if deeper > indent {
+			delete(c, deeper)
+		}
+	}
+	if bytes.HasPrefix(rest, []byte("- ")) { // each item is a mapping of its own
+		return 0
+	}
+	c[indent]++
+	return c[indent]
+}
+
 func where(n ast.Node) place {
 	if tk := n.GetToken(); tk != nil && tk.Position != nil {
 		return place{max(tk.Position.Line, 1), max(tk.Position.Column, 1)}
@@ -199,6 +250,12 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 		s.fault("too-large", where(n), path, "", "it is nested more than %d deep", maxNesting)
 		return &node{kind: nullNode, at: where(n)}
 	}
+	if s.nodes++; s.nodes >= cmp.Or(s.most, maxNodes) {
+		if s.nodes == cmp.Or(s.most, maxNodes) {
+			s.fault("too-large", where(n), path, "split the file", "the file has more than %d values", s.nodes)
+		}
+		return &node{kind: nullNode, at: where(n)}
+	}
 	switch n := n.(type) {
 	case nil:
 		return &node{at: place{1, 1}}
@@ -209,13 +266,14 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 		if len(n.Values) > 0 {
 			m.at = where(n.Values[0].Key)
 		}
+		seen := make(map[string]int, len(n.Values))
 		for _, v := range n.Values {
-			s.member(m, v, path, depth)
+			s.member(m, seen, v, path, depth)
 		}
 		return m
 	case *ast.MappingValueNode:
 		m := &node{kind: mappingNode, at: where(n.Key)}
-		s.member(m, n, path, depth)
+		s.member(m, map[string]int{}, n, path, depth)
 		return m
 	case *ast.SequenceNode:
 		l := &node{kind: listNode, at: where(n)}
@@ -241,7 +299,8 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 	return &node{at: where(n)}
 }
 
-func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int) {
+// member adds a member to a mapping. seen are the lines of those that it has, by name.
+func (s *source) member(m *node, seen map[string]int, v *ast.MappingValueNode, path string, depth int) {
 	at := where(v.Key)
 	var name string
 	switch k := v.Key.(type) {
@@ -253,13 +312,11 @@ func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int
 		s.fault("syntax", at, path, "", "this is no name of a key")
 		return
 	}
-	for _, k := range m.keys {
-		if k.name == name {
-			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60),
-				k.at.line)
-			return
-		}
+	if line, twice := seen[name]; twice {
+		s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60), line)
+		return
 	}
+	seen[name] = at.line
 	value := s.convert(v.Value, join(path, name), depth+1)
 	if value.kind == nullNode {
 		value.at = at
