@@ -30,7 +30,7 @@ pipelines:
       table: cases
       columns: {case_id: stream, version: version, status: $.status}
       requery:
-        url: %s/cases/{stream}
+        url: %s/cases/{stream}?key=${file:%s}
         headers: {Authorization: "Bearer ${file:%s}"}
     on: {early: requery}
     limits: {timeout: 300ms, tries: 3}
@@ -83,7 +83,7 @@ func newTruthTest(t *testing.T, brokers []string, reply http.HandlerFunc) *truth
 	dir := t.TempDir()
 	path := filepath.Join(dir, "pawl.db")
 	q.file, q.key = filepath.Join(dir, "pawl.yaml"), filepath.Join(dir, "token")
-	content := fmt.Sprintf(asking, path, brokers[0], topic, q.server.URL, q.key)
+	content := fmt.Sprintf(asking, path, brokers[0], topic, q.server.URL, q.key, q.key)
 	for name, content := range map[string]string{q.key: token + "\n", q.file: content} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
