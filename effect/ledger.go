@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -221,8 +222,8 @@ func (l *Ledger[T]) post(e *pawl.Envelope[T]) (en entry, err error) {
 		}
 		en.rows = append(en.rows, append(append(row, plain(amount)), values...))
 	}
-	for currency, s := range sums {
-		if !s.IsZero() {
+	for _, currency := range slices.Sorted(maps.Keys(sums)) { // the same reason each time
+		if s := sums[currency]; !s.IsZero() {
 			return en, fmt.Errorf("not balanced: what it posts sums to %s %s", plain(s), currency)
 		}
 	}

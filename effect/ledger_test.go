@@ -133,7 +133,7 @@ func TestDoubleEntrySumsToZeroInEachCurrency(t *testing.T) {
 		return e
 	}
 	want(t, w.fold(eur("a", "5 EUR", "-5.00 EUR"), eur("b", "5 EUR", "-4.99 EUR"), eur("c", "5 EUR", "-5 USD"), eur("d", "5 EUR", "-5 EUR", "1 USD", "-1 USD"), eur("e", "5", "-5")),
-		"applied", "quarantined validation: not balanced: what it posts sums to 0.01 EUR", "quarantined validation: not balanced", "applied",
+		"applied", "quarantined validation: not balanced: what it posts sums to 0.01 EUR", "quarantined validation: not balanced: what it posts sums to 5 EUR", "applied",
 		"quarantined validation: posting 1: the currency is empty")
 	w.wantTable("balances", "a0 EUR 10", "a1 EUR -10.00", "a2 USD 1", "a3 USD -1")
 }

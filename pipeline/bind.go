@@ -291,6 +291,9 @@ var refusedKeys = map[string]struct{ rule, why string }{
 }
 
 func (b *binder) unknown(k key, path string, t reflect.Type) {
+	if b.full() {
+		return
+	}
 	at := join(path, k.name)
 	if r, ok := refusedKeys[k.name]; ok && nearest(k.name, words(t)) == "" {
 		b.fault(r.rule, k.at, at, r.why, "%s is no key of %s", k.name, name(path))

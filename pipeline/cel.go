@@ -45,7 +45,7 @@ var base = sync.OnceValues(func() (*cel.Env, error) {
 			[]*cel.Type{cel.TimestampType, cel.DurationType}, cel.TimestampType,
 			cel.BinaryBinding(truncate))),
 	}
-	return cel.NewCustomEnv(append(opts, operators()...)...)
+	return cel.NewCustomEnv(slices.Concat(opts, operators(), texts())...)
 })
 
 // truncate rounds a time down to a multiple of a duration, in UTC: the bucket that it is in.
@@ -154,7 +154,7 @@ func compileCEL(text string, sc scope) (*program, error) {
 		}
 	}
 	p.kind, p.optional = kindOf(checked.OutputType())
-	prog, err := e.Program(checked, cel.CostTracking(sizes{}), cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize))
+	prog, err := e.Program(checked, cel.CostTracking(sizes{}), cel.CostLimit(maxCost), cel.EvalOptions(cel.OptOptimize), patterns())
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -385,6 +386,15 @@ func (d *drafter) rebuild() answer {
 	return declared("from the last %s, which the topic keeps, under another consumer name; what is older must come from elsewhere", brief(d.Retention.Topic))
 }
 
+// address is a URL without what may be secret in it.
+func address(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "an address"
+	}
+	return u.Scheme + "://" + u.Host + u.Path
+}
+
 func (d *drafter) truth() answer {
 	requery := ""
 	if d.Projection != nil && d.Projection.Requery != nil {
@@ -396,7 +406,7 @@ func (d *drafter) truth() answer {
 	case d.Contract.Truth != "":
 		return declared("%s", d.Contract.Truth)
 	case requery != "":
-		return declared("%s, which is asked about streams that events are missing of", code(requery))
+		return declared("%s, which is asked about streams that events are missing of", code(address(requery)))
 	case d.State != nil:
 		return declared("the topic: it has the latest value of each key")
 	}

@@ -311,5 +311,5 @@ func operators() []cel.EnvOption {
 	return opts
 }
 
-// excluded are the standard functions that operators replaces, and the one that makes floats.
-var excluded = []string{"_+_", "_-_", "_*_", "-_", "_<_", "_<=_", "_>_", "_>=_", "double"}
+// excluded are the standard functions that operators and texts replace, and the one that makes floats.
+var excluded = []string{"_+_", "_-_", "_*_", "-_", "_<_", "_<=_", "_>_", "_>=_", "double", "matches"}

@@ -213,7 +213,7 @@ func (c *compiler) early(r *Requery) effect.Early {
 	case "requery":
 		e.Then = effect.Requery
 		if r != nil {
-			e.Source = effect.HTTPSource{URL: r.URL, Version: r.Version, Values: r.Values}
+			e.Source = r.source()
 		}
 	}
 	return e

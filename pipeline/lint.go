@@ -446,4 +446,25 @@ func (c *check) policies() {
 	if requery != nil && requery.URL != "" && !strings.Contains(requery.URL, "{stream}") {
 		c.fault("requery", path+".url", "write {stream} where its name goes", "every stream would get the same answer")
 	}
+	if requery != nil {
+		c.headers(requery.Headers, path+".headers")
+	}
+}
+
+var (
+	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+	secretHeader = regexp.MustCompile(`(?i)auth|cookie|key|secret|token|password`)
+)
+
+// headers checks what is sent with requests.
+func (c *check) headers(all Headers, path string) {
+	for _, h := range all {
+		at := join(path, h.Name)
+		switch {
+		case !headerName.MatchString(h.Name):
+			c.fault("requery", at, "a name has letters, digits and -", "%q is no name of a header", clip(h.Name, 60))
+		case h.Value.Inline() && secretHeader.MatchString(h.Name):
+			c.warn("inline-secret", at, "write ${file:/path} or ${NAME}", "a secret is written down in the file")
+		}
+	}
 }

@@ -53,6 +53,7 @@ var lintCases = []struct {
 	{"sqlite-durability", []string{"version: 1\nstore: {sqlite: 'x.db?_pragma=synchronous(NORMAL)'}\n" + body(events, once, audit)[11:]}, "FULL"},
 	{"insecure-tls", []string{"version: 1\nkafka: {brokers: [a], tls: {insecure_skip_verify: true}}\n" + body(events, once, audit)[11:]}, "protects from nobody"},
 	{"plain-without-tls", []string{"version: 1\nkafka: {brokers: [a], sasl: {mechanism: plain, user: u, password: '${file:/x}'}}\n" + body(events, once, audit)[11:]}, "sent as it is"},
+	{"value", []string{"version: 1\nkafka: {brokers: ['h:9092', 'h:kafka']}\n" + body(events, once, audit)[11:]}, "a port is a number"},
 	{"inline-secret", []string{"version: 1\nkafka: {brokers: [a], tls: {}, sasl: {mechanism: plain, user: u, password: hunter2}}\n" + body(events, once, audit)[11:]}, "written down"},
 	{"inline-secret", []string{"version: 1\nstore: {postgres: 'postgres://u:hunter2@h/db'}\n" + body(events, once, audit)[11:]}, "written down"},
 	{"one-store", []string{"version: 1\nstore: {sqlite: x.db, postgres: '${file:/x}'}\n" + body(events, once, audit)[11:]}, "either"},
@@ -114,7 +115,9 @@ var lintCases = []struct {
 	{"quarantine-stream", []string{body("event: {id: $.id}", once, audit, "quarantine: stream")}, "needs streams"},
 	{"filtered-versions", []string{body(events, once, projection, "when: event.type == 'A'")}, "a gap"},
 	{"newer-time", []string{body(events, once, "projection: {table: rows, columns: {a: stream, v: at}, rule: newer_time}")}, "by their time alone"},
+	{"inline-secret", []string{body(events, once, "projection: {table: rows, columns: {a: stream, v: version}, requery: {url: 'https://h/{stream}', headers: {Authorization: Bearer hunter2}}}", "on: {early: requery}")}, "written down"},
 	{"requery", []string{body(events, once, projection, "on: {early: requery}")}, "no source of truth"},
+	{"requery", []string{body(events, once, "projection: {table: rows, columns: {a: stream, v: version}, requery: {url: 'https://h/{stream}', headers: {'X Key': '${file:/k}'}}}", "on: {early: requery}")}, "no name of a header"},
 	{"requery", []string{body(events, once, "projection: {table: rows, columns: {a: stream, v: version}, requery: {url: 'https://h/'}}", "on: {early: requery}")}, "the same answer"},
 	{"transitions", []string{body(events, once, strings.Replace(workflow, "{A: [B]}", "{A: [B], BB: [A]}", 1))}, "no way leads"},
 	{"retention", []string{body(events, once, audit, "retention: {topic: 7d, keys: 6d}")}, "take effect again"},
@@ -222,7 +225,7 @@ func TestWhatIsSafeIsAccepted(t *testing.T) {
 		{events, once, projection, "order: none", "quarantine: record"},
 		{events, once, audit, "retention: {topic: 7d, keys: 7d}"},
 		{"event: {id: $.id, supersedes: $.?c}", once, strings.Replace(counter, "counter: {", "counter: {contributions: c, ", 1)},
-		{events, once, strings.Replace(projection, "columns", "requery: {url: 'https://h/{stream}'}, columns", 1), "on: {early: {hold: 1m, then: requery}}"},
+		{events, once, strings.Replace(projection, "columns", "requery: {url: 'https://h/{stream}', headers: {Authorization: '${file:/k}', Accept: text/json}}, columns", 1), "on: {early: {hold: 1m, then: requery}}"},
 		{"format: cloudevents", once, audit},
 	} {
 		set, err := lintFiles(t, []string{body(lines...)})

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -18,7 +19,12 @@ import (
 const (
 	maxFileBytes = 1 << 20
 	maxLineBytes = 16 << 10
+	maxLines     = 20_000
 	maxNesting   = 64
+	maxNodes     = 5000 // values, of a file of pipelines: each may be an expression
+	maxCaseNodes = 200_000
+	maxFindings  = 1000
+	maxSiblings  = 1000 // keys of a mapping, one a line: the parser's time grows with their square
 )
 
 // place is where something is in a file; both from 1. What was given beside the files has neither, and says where it is from.
@@ -71,6 +77,8 @@ func (n *node) get(name string) *node {
 // source is a file while it is read.
 type source struct {
 	name     string
+	most     int // values that are read. Default: maxNodes
+	nodes    int
 	lines    []string
 	findings []Finding
 	hidden   []hidden // secrets that are written down in the file
@@ -150,7 +158,16 @@ func guarded(path string) bool {
 	return strings.HasPrefix(path, "store") || strings.HasPrefix(path, "kafka")
 }
 
+// full reports that nobody reads on: what is found from now on is not kept.
+func (s *source) full() bool { return len(s.findings) > maxFindings }
+
 func (s *source) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
+	switch {
+	case s.full():
+		return
+	case len(s.findings) == maxFindings:
+		sev, rule, hint, format, args = Fault, "too-large", "mend these first", "there are more findings than the %d above", []any{maxFindings}
+	}
 	f := Finding{
 		Rule: rule, Severity: sev, File: s.name, Line: at.line, Col: at.col, Path: path,
 		Message: fmt.Sprintf(format, args...), Hint: hint,
@@ -180,11 +197,13 @@ func clip(text string, n int) string {
 
 // parse reads YAML. It returns nil where there is nothing to go on with.
 func (s *source) parse(content []byte) (root *node) {
+	// As editors on Windows, and before, write it. The bounds are about lines: first of all it is known where they end.
+	content = bytes.TrimPrefix(content, []byte("\uFEFF"))
+	content = bytes.ReplaceAll(bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
 	if !s.bounded(content) {
 		return nil
 	}
-	content = bytes.TrimPrefix(content, []byte("\uFEFF")) // as editors on Windows write it
-	s.lines = strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(string(content)), "\n")
+	s.lines = strings.Split(string(content), "\n")
 	if !s.plain() {
 		return nil
 	}
@@ -222,7 +241,10 @@ func (s *source) parse(content []byte) (root *node) {
 			"a file holds one document, and this has %d", len(docs))
 		return nil
 	}
-	return s.convert(docs[0].Body, "", 0)
+	if root = s.convert(docs[0].Body, "", 0); s.nodes >= cmp.Or(s.most, maxNodes) {
+		return nil
+	}
+	return root
 }
 
 // bounded refuses what would cost too much to parse, and what is not text.
@@ -254,10 +276,16 @@ func (s *source) bounded(content []byte) bool {
 		s.fault("syntax", at, "", "save the file as UTF-8", "the file holds a NUL byte")
 		return false
 	}
-	open := 0
+	open, siblings := 0, indents{}
 	for i, line := range bytes.Split(content, []byte("\n")) {
+		if i >= maxLines {
+			return bad(i+1, "the file has more than %d lines", maxLines)
+		}
 		if len(line) > maxLineBytes {
 			return bad(i+1, "the line has %d bytes; at most %d are read", len(line), maxLineBytes)
+		}
+		if siblings.line(line) > maxSiblings {
+			return bad(i+1, "more than %d lines follow each other with this indent", maxSiblings)
 		}
 		for _, c := range line {
 			switch c {
@@ -275,6 +303,27 @@ func (s *source) bounded(content []byte) bool {
 		}
 	}
 	return true
+}
+
+// indents counts, for each indent, the lines that may be keys of one mapping.
+type indents map[int]int
+
+func (c indents) line(line []byte) int {
+	rest := bytes.TrimLeft(line, " ")
+	if len(bytes.TrimSpace(rest)) == 0 || rest[0] == '#' {
+		return 0
+	}
+	indent := len(line) - len(rest)
+	for deeper := range c {
+		if deeper > indent {
+			delete(c, deeper)
+		}
+	}
+	if bytes.HasPrefix(rest, []byte("- ")) { // each item is a mapping of its own
+		return 0
+	}
+	c[indent]++
+	return c[indent]
 }
 
 // plain refuses characters that YAML does not take as they are, and that would steer a terminal.
@@ -331,6 +380,12 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 		s.fault("too-large", where(n), path, "", "it is nested more than %d deep", maxNesting)
 		return &node{kind: nullNode, at: where(n)}
 	}
+	if s.nodes++; s.nodes >= cmp.Or(s.most, maxNodes) {
+		if s.nodes == cmp.Or(s.most, maxNodes) {
+			s.fault("too-large", where(n), path, "split the file", "the file has more than %d values", s.nodes)
+		}
+		return &node{kind: nullNode, at: where(n)}
+	}
 	switch n := n.(type) {
 	case nil:
 		return &node{at: place{line: 1, col: 1}}
@@ -341,13 +396,14 @@ func (s *source) convert(n ast.Node, path string, depth int) *node {
 		if len(n.Values) > 0 {
 			m.at = where(n.Values[0].Key)
 		}
+		seen := make(map[string]int, len(n.Values))
 		for _, v := range n.Values {
-			s.member(m, v, path, depth)
+			s.member(m, seen, v, path, depth)
 		}
 		return m
 	case *ast.MappingValueNode:
 		m := &node{kind: mappingNode, at: where(n.Key)}
-		s.member(m, n, path, depth)
+		s.member(m, map[string]int{}, n, path, depth)
 		return m
 	case *ast.SequenceNode:
 		l := &node{kind: listNode, at: where(n)}
@@ -424,7 +480,8 @@ func unglue(item ast.Node) *node {
 	return &node{kind: scalarNode, at: where(key), text: key.Value + ":" + text, literal: true}
 }
 
-func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int) {
+// member adds a member to a mapping. seen are the lines of those that it has, by name.
+func (s *source) member(m *node, seen map[string]int, v *ast.MappingValueNode, path string, depth int) {
 	at := where(v.Key)
 	var name string
 	switch k := v.Key.(type) {
@@ -440,16 +497,14 @@ func (s *source) member(m *node, v *ast.MappingValueNode, path string, depth int
 		s.fault("syntax", at, path, "a key is a word, in quotes if it has other characters", "this is no name of a key")
 		return
 	}
-	for _, k := range m.keys {
-		if k.name == name {
-			s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60),
-				k.at.line)
-			if guarded(path) {
-				s.hide(s.convert(v.Value, join(path, name), depth+1))
-			}
-			return
+	if line, twice := seen[name]; twice {
+		s.fault("twice", at, join(path, name), "remove one of them", "%q is there already, in line %d", clip(name, 60), line)
+		if guarded(path) {
+			s.hide(s.convert(v.Value, join(path, name), depth+1))
 		}
+		return
 	}
+	seen[name] = at.line
 	value := s.convert(v.Value, join(path, name), depth+1)
 	if value.kind == nullNode {
 		value.at = at

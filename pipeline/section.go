@@ -23,9 +23,10 @@ type Workflow struct {
 
 // Requery is a source of truth that answers over HTTP.
 type Requery struct {
-	URL     string `yaml:"url" need:"yes" doc:"The address; {stream} is replaced."`
-	Version string `yaml:"version" doc:"The member of the answer that is the version. Default: version."`
-	Values  string `yaml:"values" doc:"The member of the answer that has the values, by column; . is the whole answer. Default: values."`
+	URL     string  `yaml:"url" need:"yes" doc:"The address; {stream} is replaced."`
+	Headers Headers `yaml:"headers" doc:"Sent with each request, such as Authorization. Name what is secret as ${file:/path} or ${NAME} instead of writing it down."`
+	Version string  `yaml:"version" doc:"The member of the answer that is the version. Default: version."`
+	Values  string  `yaml:"values" doc:"The member of the answer that has the values, by column; . is the whole answer. Default: values."`
 }
 
 // Ledger adds entries that are never changed.

@@ -43,7 +43,7 @@ func Test(ctx context.Context, set *Set, env Env, dir string) ([]Result, error) 
 			findings = append(findings, unreadable(file, err))
 			continue
 		}
-		b := &binder{source: &source{name: file}, env: env, places: map[string]span{}}
+		b := &binder{source: &source{name: file, most: maxCaseNodes}, env: env, places: map[string]span{}}
 		var f fixtures
 		if root := b.parse(content); root != nil {
 			b.bind(root, &f, "")

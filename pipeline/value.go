@@ -32,6 +32,15 @@ type Column struct {
 	Absent string `yaml:"absent" enum:"null|keep" doc:"What to do where $.?name is missing: store null, or keep what is there. Default: null."`
 }
 
+// Headers are sent with a request, in the order of the file.
+type Headers []Header
+
+// Header is one of [Headers]. Whatever it is, it is kept as a secret.
+type Header struct {
+	Name  string
+	Value secret.Ref
+}
+
 // Get returns the column with a name, or nil.
 func (c Columns) Get(name string) *Column {
 	for i := range c {
@@ -149,6 +158,21 @@ func (c *Columns) schema() map[string]any {
 	return map[string]any{"type": "object", "minProperties": 1, "additionalProperties": map[string]any{
 		"oneOf": []any{(*Expr)(nil).schema(), refer(Column{})},
 	}}
+}
+
+func (h *Headers) bind(b *binder, n *node, path string) {
+	if !b.mapping(n, path) {
+		return
+	}
+	for i, k := range n.keys {
+		at := join(path, k.name)
+		b.mark(at, k.at, n.items[i])
+		*h = append(*h, Header{k.name, b.secretRef(n.items[i], at)})
+	}
+}
+
+func (h *Headers) schema() map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string", "minLength": 1}}
 }
 
 func (t *Transitions) bind(b *binder, n *node, path string) {

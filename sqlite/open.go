@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/pawlhq/pawl"
 )
@@ -220,6 +221,14 @@ func refuse(err error, hint string) error {
 	if isBusy(err) {
 		class, hint = pawl.Transient, "another process or handle holds the file's lock"
 	}
+	switch {
+	case hasCode(err, sqlite3.SQLITE_NOTADB):
+		hint = "this file is something else: give the path of a SQLite database, or of a file that is not there yet"
+	case hasCode(err, sqlite3.SQLITE_READONLY):
+		hint = "give the process the right to write the file and its folder"
+	case hasCode(err, sqlite3.SQLITE_CORRUPT):
+		hint = "the file is damaged: keep a copy, and restore a backup"
+	}
 	return &pawl.Error{Op: "open sqlite", Class: class, Err: err, Hint: hint}
 }
 
@@ -262,7 +271,7 @@ type connector struct {
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
-		return nil, refuse(err, "check the path and the parameters of the DSN")
+		return nil, refuse(err, "check the path and the parameters of the DSN: the folder must be there, and the process be allowed to write in it")
 	}
 	if err := c.prepare(ctx, conn.(link)); err != nil {
 		return nil, errors.Join(err, conn.Close())

@@ -91,6 +91,9 @@ func apart(err error) (text, hint string) {
 		hint = known.Hint
 		text = strings.Replace(text, " ("+hint+")", "", 1)
 	}
+	if hint == "" {
+		hint = hintOf(err)
+	}
 	return text, hint
 }
 

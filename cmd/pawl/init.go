@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,12 +67,19 @@ func (a *app) begin(folder string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return fmt.Errorf("make the folder: %w", err)
 	}
+	var written []string
 	for _, name := range []string{defaultFile, "pawl_test.yaml", "pawl.schema.json"} {
 		path := filepath.Join(folder, name)
+		written = append(written, path)
 		if err := os.WriteFile(path, files[name], 0o644); err != nil {
+			for _, path := range written {
+				err = errors.Join(err, os.Remove(path))
+			}
 			return fmt.Errorf("write the sample: %w", err)
 		}
-		fmt.Fprintln(a.out, path)
+	}
+	if _, err := fmt.Fprintln(a.out, strings.Join(written, "\n")); err != nil {
+		return err
 	}
 	a.note("next: pawl test %s, then pawl dev to see it under attack, and pawl init --ddl for its tables", filepath.Join(folder, defaultFile))
 	return nil

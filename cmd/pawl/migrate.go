@@ -40,7 +40,10 @@ It needs the right to create tables, which running consumers do not. Several pro
 			if err != nil {
 				return err
 			}
-			missing := s.views(before)[min(before, len(s.steps)):]
+			if before > s.needs() {
+				return s.ahead(before)
+			}
+			missing := s.views(before)[before:]
 			if len(missing) > 0 && execute {
 				if err := s.migrate(ctx); err != nil {
 					return err

@@ -167,6 +167,20 @@ func (w printableWriter) Write(p []byte) (int, error) {
 // note tells a person something that is not data.
 func (a *app) note(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
 
+// minding remembers what could not be written, for those who write and do not look.
+type minding struct {
+	io.Writer
+	err error
+}
+
+func (m *minding) Write(p []byte) (int, error) {
+	n, err := m.Writer.Write(p)
+	if err != nil && m.err == nil {
+		m.err = err
+	}
+	return n, err
+}
+
 const mostCell = 72 // characters of a cell; what is longer is in the other formats, and in show
 
 func tableText[T any](a *app, items []T, columns []column[T]) string {
@@ -220,6 +234,9 @@ func (a *app) colored() bool {
 }
 
 func isTerminal(w any) bool {
+	if m, ok := w.(*minding); ok {
+		w = m.Writer
+	}
 	f, ok := w.(*os.File)
 	if !ok {
 		return false

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/user"
@@ -34,12 +35,17 @@ func newApp(in io.Reader, out, err io.Writer) *app {
 
 // run executes a command line and returns its exit code.
 func (a *app) run(ctx context.Context, args []string) int {
+	out := &minding{Writer: a.out}
+	a.out = out
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(a.in)
-	root.SetOut(a.out)
+	root.SetOut(out)
 	root.SetErr(a.err)
 	err := root.ExecuteContext(ctx)
+	if exit := (*exitError)(nil); out.err != nil && (err == nil || errors.As(err, &exit) && exit.err == nil) {
+		err = &exitError{exitFailed, out.err} // nobody has heard what it came to
+	}
 	if err != nil {
 		report(a.err, err)
 	}

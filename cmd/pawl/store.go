@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,7 @@ func (s *storage) have(ctx context.Context) (int, error) {
 	v, err := s.version(ctx)
 	if err != nil {
 		return 0, &pawl.Error{Op: "ask " + s.name, Class: pawl.Transient, Err: err,
-			Hint: "is the address right, does the server run, and may this user log in?"}
+			Hint: cmp.Or(hintOf(err), "is the address right, does the server run, and may this user log in?")}
 	}
 	return v, nil
 }
@@ -196,8 +197,13 @@ func (a *app) withStore(ctx context.Context, f func(ctx context.Context, s *stor
 		return &pawl.Error{Op: "use " + s.name, Class: pawl.Misconfigured,
 			Err: fmt.Errorf("its schema is at version %d, this program needs %d", have, s.needs()), Hint: "pawl migrate up --execute"}
 	case have > s.needs():
-		return &pawl.Error{Op: "use " + s.name, Class: pawl.Misconfigured,
-			Err: fmt.Errorf("its schema is at version %d, this program knows %d", have, s.needs()), Hint: "use a newer pawl"}
+		return s.ahead(have)
 	}
 	return f(ctx, s)
+}
+
+// ahead refuses a store that a newer program has migrated.
+func (s *storage) ahead(have int) error {
+	return &pawl.Error{Op: "use " + s.name, Class: pawl.Misconfigured,
+		Err: fmt.Errorf("its schema is at version %d, this program knows %d", have, s.needs()), Hint: "use a newer pawl"}
 }
