@@ -45,7 +45,7 @@ func (t *Traffic) Next(cases int) []embedded.Message {
 	var scripts [][]embedded.Message
 	for range cases {
 		t.cases++
-		scripts = append(scripts, t.script(fmt.Sprintf("case-%d-%05d", t.seed, t.cases)))
+		scripts = append(scripts, t.script(t.caseID(t.cases)))
 		if t.chance(2) {
 			scripts = append(scripts, []embedded.Message{t.garbage()})
 		}
@@ -60,6 +60,14 @@ func (t *Traffic) Next(cases int) []embedded.Message {
 	t.Deliveries += len(out)
 	return out
 }
+
+// Seed is what the stream is made from.
+func (t *Traffic) Seed() uint64 { return t.seed }
+
+// FirstCase is the first that the stream is about.
+func (t *Traffic) FirstCase() string { return t.caseID(1) }
+
+func (t *Traffic) caseID(n int) string { return fmt.Sprintf("case-%d-%05d", t.seed, n) }
 
 func (t *Traffic) chance(percent int) bool { return t.rng.IntN(100) < percent }
 
@@ -160,7 +168,7 @@ func encode(e Event) embedded.Message {
 	if err != nil {
 		panic(err) // texts, a number and a time always marshal
 	}
-	return embedded.Message{Partition: home(e.CaseID), Key: []byte(e.CaseID), Value: value}
+	return embedded.Message{Topic: Topic, Partition: home(e.CaseID), Key: []byte(e.CaseID), Value: value}
 }
 
 // respell says the same in other bytes: another producer, another library.

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl/kafka/embedded"
+)
+
+type devView struct {
+	Seed        uint64         `json:"seed"`
+	Dir         string         `json:"dir"`
+	Sent        int            `json:"sent"` // in this run
+	Hostilities map[string]int `json:"hostilities"`
+	Kills       map[string]int `json:"kills"`
+	Reference   string         `json:"reference"` // what the tables were compared with
+	Check       any            `json:"check"`
+	Samples     int            `json:"samples"`
+	OffsetAhead int            `json:"offsetAhead"`
+	Naive       any            `json:"naive"`
+	OK          bool           `json:"ok"`
+
+	verdict *devVerdict
+}
+
+// devVerdict is what came out of comparing what is there with what must be there.
+type devVerdict struct {
+	reference          string
+	check, naive       any // as they are in the document
+	events, deliveries int
+	outcomes           []devOutcomes
+	lines              []devLine
+	details            []string
+	ok                 bool
+}
+
+// devOutcomes are the deliveries to one effect, by what became of them.
+type devOutcomes struct {
+	effect     string
+	deliveries int
+	by         map[string]int
+	order      []string // in which they are shown; nil: most first
+}
+
+// devLine is a line of the check: with Pawl, and without.
+type devLine struct {
+	what     string
+	is, then string
+}
+
+// report reads the topic again by plain means, and compares.
+func (d *devRun) report(ctx context.Context) (*devView, error) {
+	topic, err := embedded.ReadAll(ctx, d.broker.Addrs(), d.topicNames()...)
+	if err != nil {
+		return nil, err
+	}
+	verdict, err := d.judge(ctx, d, topic)
+	if err != nil {
+		return nil, err
+	}
+	v := &devView{
+		Seed: d.seed, Dir: d.dir, Kills: d.kills, Reference: verdict.reference, Check: verdict.check, Samples: d.samples, OffsetAhead: d.ahead,
+		Naive: verdict.naive, OK: verdict.ok && d.ahead == 0, verdict: verdict,
+	}
+	v.Sent, v.Hostilities = d.sent()
+	return v, nil
+}
+
+func (d *devRun) write(w io.Writer, v *devView) {
+	c := v.verdict
+	fmt.Fprintf(w, "\n%d events in %d deliveries, of which %d were sent now (seed %d). Hostile on purpose: %s.\n", c.events, c.deliveries,
+		v.Sent, v.Seed, counted(v.Hostilities))
+	kills := 0
+	byMeaning := map[string]int{}
+	for window, n := range v.Kills {
+		kills += n
+		byMeaning[windowMeans[window]] += n
+	}
+	fmt.Fprintf(w, "The consumer was killed %s, and came back each time: %s.\n", plural(kills, "time"), counted(byMeaning))
+	for _, o := range c.outcomes {
+		writeOutcomes(w, o)
+	}
+	fmt.Fprintf(w, "\nthe check: %s\n%-42s %10s %14s\n", c.reference, "", "with Pawl", "without Pawl")
+	lines := append(slices.Clone(c.lines),
+		devLine{fmt.Sprintf("offset ahead of effects, in %d samples", v.Samples), fmt.Sprint(v.OffsetAhead), ""})
+	for _, line := range lines {
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-40s %10s %14s", line.what, line.is, line.then), " "))
+	}
+	for _, line := range c.details {
+		fmt.Fprintf(w, "  wrong: %s\n", printable(line))
+	}
+	if v.OK {
+		fmt.Fprintln(w, "\nThe check holds.")
+	} else {
+		fmt.Fprintln(w, "\nTHE CHECK DOES NOT HOLD.")
+	}
+	fmt.Fprintln(w, "\nTry next:")
+	for _, line := range d.tryNext("sqlite:" + d.database()) {
+		fmt.Fprintln(w, "  "+line)
+	}
+}
+
+func writeOutcomes(w io.Writer, o devOutcomes) {
+	fmt.Fprintf(w, "\ndeliveries to %s, by outcome:\n", o.effect)
+	order := o.order
+	if order == nil {
+		order = byNumber(o.by)
+	}
+	sum := 0
+	for _, name := range order {
+		fmt.Fprintf(w, "  %-24s %7d\n", name, o.by[name])
+		sum += o.by[name]
+	}
+	fmt.Fprintf(w, "  %-24s %7d of %d\n", "together", sum, o.deliveries)
+}
+
+// counted writes numbers by name, most first.
+func counted(of map[string]int) string {
+	names := byNumber(of)
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%d %s", of[name], name)
+	}
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
+
+// byNumber are the names, most first.
+func byNumber(of map[string]int) (names []string) {
+	for name := range of {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if of[a] != of[b] {
+			return of[b] - of[a]
+		}
+		return strings.Compare(a, b)
+	})
+	return names
+}
