@@ -70,48 +70,58 @@ func (p *Pipeline) Rehearse() (changes []string) {
 		}
 		p.Order = ""
 	}
-	for _, r := range p.routes {
-		early := earlyOf(r.effect)
-		if early == nil {
-			continue
-		}
+	for i := range p.routes {
+		early := earlyOf(p.routes[i].effect)
 		if early.Then == effect.Requery {
-			early.Then, early.Source = effect.Quarantine, nil
-			early.Hold = patientHold
+			early = effect.Early{Hold: patientHold}
 			changed("the source of truth is not asked (requery): an event whose predecessor is missing waits")
 		}
 		if early.Hold > 0 {
 			early.Hold, early.Most = patientHold, 0
+			p.routes[i].effect = withEarly(p.routes[i].effect, early)
 		}
 	}
 	return changes
 }
 
-func earlyOf(e pawl.Effect[*Document]) *effect.Early {
+// earlyOf is what becomes of early events; the zero value is also that of effects that know none.
+func earlyOf(e pawl.Effect[*Document]) effect.Early {
 	switch e := e.(type) {
 	case *filter:
 		return earlyOf(e.Effect)
 	case *effect.Projection[*Document]:
-		if e.Rule == effect.Next {
-			return &e.Early
+		return e.Early
+	case *effect.Workflow[*Document]:
+		return e.Early
+	}
+	return effect.Early{}
+}
+
+// withEarly is the effect, with other rules for early events. An effect keeps the rules that it was first asked with: this is a new
+// one.
+func withEarly(e pawl.Effect[*Document], early effect.Early) pawl.Effect[*Document] {
+	switch e := e.(type) {
+	case *filter:
+		return &filter{withEarly(e.Effect, early), e.when, e.deleted}
+	case *effect.Projection[*Document]:
+		return &effect.Projection[*Document]{
+			Table: e.Table, Stream: e.Stream, Version: e.Version, Rule: e.Rule, Columns: e.Columns, Early: early, States: e.States,
 		}
 	case *effect.Workflow[*Document]:
-		if e.Rule == effect.Next {
-			return &e.Early
+		return &effect.Workflow[*Document]{
+			Table: e.Table, Stream: e.Stream, Version: e.Version, State: e.State, Rule: e.Rule, Initial: e.Initial, Transitions: e.Transitions,
+			To: e.To, Columns: e.Columns, Early: early, States: e.States,
 		}
 	}
-	return nil
+	return e
 }
 
 // TakesInTurn reports whether an event that comes before its predecessor is given up at once. Then it depends on how records fall
 // into transactions what becomes of it: within one, it waits for what comes behind it.
 func (p *Pipeline) TakesInTurn() bool {
-	for _, r := range p.routes {
-		if early := earlyOf(r.effect); early != nil && early.Hold == 0 {
-			return true
-		}
-	}
-	return false
+	next := p.Projection != nil && (p.Projection.Rule == "" || p.Projection.Rule == "next") ||
+		p.Workflow != nil && (p.Workflow.Rule == "" || p.Workflow.Rule == "next")
+	return next && earlyOf(p.routes[0].effect).Hold == 0
 }
 
 // Entangled reports whether what becomes of an event depends on those of other streams: only one order of all events then has one

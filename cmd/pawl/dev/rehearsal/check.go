@@ -175,6 +175,9 @@ func (f *Finding) explained(p *pipeline.Pipeline, name string, records []pawl.Re
 		at := delivery{p.ConsumerName(), name, r.Partition.Topic, r.Partition.Index, r.Offset}
 		there[at] = true
 		what := all[at]
+		if len(what) > 1 { // it was held, and then decided
+			what = slices.DeleteFunc(slices.Clone(what), func(w string) bool { return w == "held: kept nowhere" })
+		}
 		if len(what) != 1 || strings.HasSuffix(what[0], "kept nowhere") {
 			f.Unexplained++
 			f.blame("%s/%s: partition %d, offset %d has no reason, or several: %q", p.Name, name, at.partition, at.offset, what)
@@ -199,7 +202,7 @@ func (f *Finding) garbage(by []*pipeline.Pipeline, r pawl.Record, all map[delive
 			return
 		}
 		what := all[delivery{p.ConsumerName(), p.Effects()[0], r.Partition.Topic, r.Partition.Index, r.Offset}]
-		kept = kept && len(what) == 1 && strings.HasPrefix(what[0], "quarantined: ")
+		kept = kept && len(what) == 1 && strings.HasPrefix(what[0], "quarantined: ") && !strings.HasSuffix(what[0], "kept nowhere")
 	}
 	f.unnamed++
 	if !kept {
