@@ -19,6 +19,8 @@ import (
 	"github.com/pawlhq/pawl/sqlite"
 )
 
+const defaultDevDir = ".pawl-dev"
+
 func (a *app) devCommand() *cobra.Command {
 	var lasts time.Duration
 	var seed uint64
@@ -66,7 +68,7 @@ The exit code is 0 if the tables agree, else 1. What happened is kept in --dir, 
 	}
 	cmd.Flags().DurationVar(&lasts, "for", 0, "how long traffic is sent; 0: until Ctrl-C")
 	cmd.Flags().Uint64Var(&seed, "seed", 0, "what the stream is made from: the same seed makes the same stream; otherwise another each time")
-	cmd.Flags().StringVar(&dir, "dir", ".pawl-dev", "where everything is kept")
+	cmd.Flags().StringVar(&dir, "dir", defaultDevDir, "where everything is kept")
 	cmd.Flags().BoolVar(&fresh, "fresh", false, "throw away what was kept, and start over")
 	cmd.Flags().StringVar(&records, "records", "", "make the traffic of the records in this file, instead of the fixtures")
 	return cmd
@@ -90,8 +92,8 @@ type piece interface {
 	naiveKey(line []byte) string
 	// judge compares what is there with what must be there.
 	judge(ctx context.Context, d *devRun, topic []embedded.Message) (*devVerdict, error)
-	// tryNext is what to do next, a command on each line.
-	tryNext(store string) []string
+	// tryNext is what to do next, a command on each line. The flags play the same stream again.
+	tryNext(store, flags string) []string
 }
 
 // devRun is one run of dev.

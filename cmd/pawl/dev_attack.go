@@ -26,13 +26,17 @@ var killWindows = []fault.Point{
 	fault.Committed, fault.Effected, fault.Advanced, fault.Settled, fault.Claimed, fault.OffsetStored, fault.Taken, fault.Begun,
 }
 
-// windowMeans says where a window is, in words.
+// windowMeans says where a window is, for people.
 var windowMeans = map[string]string{
-	string(fault.Committed): "just after the commit", string(fault.Effected): "effect written, not committed",
-	string(fault.Advanced): "just before the commit", string(fault.Settled): "committed, offset not sent",
-	string(fault.Claimed): "key claimed, not committed", string(fault.OffsetStored): "just after the offset",
-	string(fault.Taken): "records read, nothing done", string(fault.Begun): "transaction begun", "anywhere": "at any moment",
+	string(fault.Taken): "before any work", string(fault.Begun): "at the start of the transaction",
+	string(fault.Claimed): "with the claim uncommitted", string(fault.Effected): "with the effect uncommitted",
+	string(fault.Advanced): "right before the commit", string(fault.Committed): "right after the commit",
+	string(fault.Settled): "before the offset was sent", string(fault.OffsetStored): "right after the offset",
+	anywhere: "at a random moment",
 }
+
+// anywhere is no window: the consumer did not come to the one that it was to be killed at.
+const anywhere = "anywhere"
 
 // attack sends traffic while consumers are killed, until ctx ends or the time is over.
 func (d *devRun) attack(ctx, work context.Context) error {
@@ -113,7 +117,7 @@ func (d *devRun) killInTurn(ctx context.Context) error {
 				return fmt.Errorf("the consumer ended by itself: %s", c.said())
 			}
 		case <-time.After(mostLife):
-			where = "anywhere"
+			where = anywhere
 		case <-over:
 			where = ""
 		}
@@ -124,7 +128,7 @@ func (d *devRun) killInTurn(ctx context.Context) error {
 			d.kills[where]++
 			d.lastKill = where
 			d.mu.Unlock()
-			d.say("killed: %-30s %s", windowMeans[where], d.progressText(ctx))
+			d.say("killed %-32s %s", windowMeans[where], d.progressText(ctx))
 		}
 	}
 	return nil

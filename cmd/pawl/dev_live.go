@@ -20,6 +20,7 @@ type liveState struct {
 	left     time.Duration // until the traffic ends; 0: it has ended; below: until Ctrl-C
 	sent     int           // in this run
 	waiting  int64         // of all deliveries: not settled by the slowest pipeline
+	effects  int           // that each delivery goes to
 	outcomes map[string]int
 	kills    map[string]int // by window
 	lastKill string
@@ -37,19 +38,26 @@ func (s liveState) lines() []string {
 	case s.left == 0:
 		time = "no more traffic and no more kills: waiting until all is settled"
 	}
-	out := []string{time, fmt.Sprintf("deliveries   %d sent, %d waiting", s.sent, s.waiting)}
+	out := []string{time, fmt.Sprintf("deliveries   %d sent, %d settled, %d waiting", s.sent, max(s.sent-int(s.waiting), 0), s.waiting)}
 	total := 0
 	by := map[string]int{}
 	for window, n := range s.kills {
 		total += n
 		by[windowMeans[window]] += n
 	}
-	out = append(out, wrapped("outcomes     ", counted(s.outcomes))...)
-	killed := fmt.Sprintf("%d", total)
+	outcomes := counted(s.outcomes)
+	if s.effects > 1 {
+		outcomes += fmt.Sprintf(" (over %d effects)", s.effects)
+	}
+	out = append(out, wrapped("outcomes     ", outcomes)...)
+	killed := "none yet"
 	if total > 0 {
-		killed += ", the last one " + windowMeans[s.lastKill] + ": " + counted(by)
+		killed = fmt.Sprintf("%d: %s", total, counted(by))
 	}
 	out = append(out, wrapped("kills        ", killed)...)
+	if total > 0 {
+		out = append(out, "last kill    "+windowMeans[s.lastKill])
+	}
 	out = append(out, fmt.Sprintf("offsets      ahead of the effects in %d of %d samples", s.ahead, s.samples),
 		fmt.Sprintf("without Pawl %d effects doubled so far", s.doubled))
 	return out
@@ -163,6 +171,9 @@ func (d *devRun) state(ctx context.Context, naive *doubles) liveState {
 	}
 	for window, n := range d.kills {
 		s.kills[window] = n
+	}
+	for _, p := range d.pipelines().Pipelines {
+		s.effects += len(p.Effects())
 	}
 	for _, n := range d.waiting {
 		s.waiting = max(s.waiting, n)

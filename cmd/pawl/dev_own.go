@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/pawlhq/pawl/cmd/pawl/dev/rehearsal"
 	"github.com/pawlhq/pawl/kafka/embedded"
@@ -26,7 +27,7 @@ type ownPiece struct {
 	traffic *rehearsal.Traffic
 	changes []string // what is another than the files say
 	from    string   // where the records are from
-	seed    uint64
+	records string   // --records
 }
 
 // ownPiece reads files as pawl test does: they need neither variables nor a cluster.
@@ -38,7 +39,7 @@ func (a *app) ownPiece(paths []string, records string, seed uint64) (*ownPiece, 
 	if err != nil {
 		return nil, &exitError{exitUsage, err}
 	}
-	o := &ownPiece{names: paths, set: set, seed: seed}
+	o := &ownPiece{names: paths, set: set, records: records}
 	for _, f := range seen.files {
 		if !slices.Contains(set.Fixtures, f.name) && len(f.content) > 0 {
 			o.files = append(o.files, f.content)
@@ -47,7 +48,7 @@ func (a *app) ownPiece(paths []string, records string, seed uint64) (*ownPiece, 
 	for _, p := range set.Pipelines {
 		o.changes = append(o.changes, p.Rehearse()...)
 	}
-	templates, err := o.templates(env, records)
+	templates, err := o.templates(env)
 	if err != nil {
 		return nil, err
 	}
@@ -57,18 +58,18 @@ func (a *app) ownPiece(paths []string, records string, seed uint64) (*ownPiece, 
 	return o, nil
 }
 
-func (o *ownPiece) templates(env pipeline.Env, records string) ([]pipeline.Template, error) {
-	if records != "" {
-		f, err := os.Open(records)
+func (o *ownPiece) templates(env pipeline.Env) ([]pipeline.Template, error) {
+	if o.records != "" {
+		f, err := os.Open(o.records)
 		if err != nil {
 			return nil, &exitError{exitUsage, fmt.Errorf("--records: %w", err)}
 		}
 		defer f.Close()
 		templates, err := rehearsal.ReadLines(f, o.set)
 		if err != nil {
-			return nil, &exitError{exitUsage, fmt.Errorf("--records %s: %w", records, err)}
+			return nil, &exitError{exitUsage, fmt.Errorf("--records %s: %w", o.records, err)}
 		}
-		o.from = records
+		o.from = o.records
 		return templates, nil
 	}
 	if len(o.set.Fixtures) == 0 {
@@ -119,7 +120,7 @@ func (o *ownPiece) judge(ctx context.Context, d *devRun, topic []embedded.Messag
 		return nil, err
 	}
 	v := &devVerdict{
-		reference: "tables against a quiet run of the same pipelines over the same topic,\n           with nothing killed and copies left out",
+		reference: "tables against a quiet run of the same pipelines over the same topic, with nothing killed and copies left out",
 		check:     c, naive: naive, events: c.Events, deliveries: c.Deliveries, details: c.Details, ok: c.OK(),
 	}
 	for _, e := range c.Effects {
@@ -130,19 +131,25 @@ func (o *ownPiece) judge(ctx context.Context, d *devRun, topic []embedded.Messag
 		{"effects too many", fmt.Sprint(c.Surplus), fmt.Sprint(naive.Doubled)},
 		{fmt.Sprintf("rows that are wrong, of %d", c.Rows), fmt.Sprint(c.Different), "has none"},
 		{"deliveries without their reason", fmt.Sprint(c.Unexplained), "all"},
-		{"garbage of which nothing is left", fmt.Sprint(c.Gone), fmt.Sprint(naive.Dropped)},
+		{"unreadable records that are gone", fmt.Sprint(c.Gone), fmt.Sprint(naive.Dropped)},
 	}
 	return v, nil
 }
 
-func (o *ownPiece) tryNext(store string) []string {
-	name := o.names[0]
-	return []string{
+func (o *ownPiece) tryNext(store, again string) []string {
+	if o.records != "" {
+		again += " --records " + o.records
+	}
+	next := []string{
 		"pawl status --store " + store,
 		"pawl quarantine list --groups --store " + store,
-		fmt.Sprintf("pawl dev %s --seed %d --fresh      the same stream again", name, o.seed),
-		fmt.Sprintf("pawl contract %s      what it promises, for the review", name),
+		fmt.Sprintf("pawl dev %s   # the same stream again", strings.Join(append(slices.Clone(o.names), again), " ")),
+		fmt.Sprintf("pawl contract %s   # what it promises, for the review", o.names[0]),
 	}
+	if o.traffic.First != "" {
+		next = append([]string{fmt.Sprintf("pawl explain '%s' --store %s", o.traffic.First, store)}, next...)
+	}
+	return next
 }
 
 // reader remembers the files that were read through it, in order.

@@ -83,12 +83,13 @@ func (d *devRun) write(w io.Writer, v *devView) {
 	for _, o := range c.outcomes {
 		writeOutcomes(w, o)
 	}
-	fmt.Fprintf(w, "\nthe check: %s\n%-42s %10s %14s\n", c.reference, "", "with Pawl", "without Pawl")
+	fmt.Fprintf(w, "\n%s\n%-42s %10s %14s\n", strings.Join(wrapped("the check: ", c.reference), "\n"), "", "with Pawl", "without Pawl")
 	lines := append(slices.Clone(c.lines),
 		devLine{fmt.Sprintf("offset ahead of effects, in %d samples", v.Samples), fmt.Sprint(v.OffsetAhead), ""})
 	for _, line := range lines {
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-40s %10s %14s", line.what, line.is, line.then), " "))
 	}
+	fmt.Fprintln(w, "  (without Pawl: a consumer that writes each effect and then commits the offset; same stream, same kills)")
 	for _, line := range c.details {
 		fmt.Fprintf(w, "  wrong: %s\n", printable(line))
 	}
@@ -98,9 +99,22 @@ func (d *devRun) write(w io.Writer, v *devView) {
 		fmt.Fprintln(w, "\nTHE CHECK DOES NOT HOLD.")
 	}
 	fmt.Fprintln(w, "\nTry next:")
-	for _, line := range d.tryNext("sqlite:" + d.database()) {
+	again := fmt.Sprintf("--seed %d --fresh", d.seed)
+	if d.dir != defaultDevDir {
+		again += " --dir " + d.dir
+	}
+	for _, line := range d.tryNext("sqlite:"+d.database(), again) {
 		fmt.Fprintln(w, "  "+line)
 	}
+}
+
+// outcomeMeans says what an outcome is, for people.
+var outcomeMeans = map[string]string{
+	"applied": "took effect", "duplicate": "had taken effect before", "stale": "the state is past it", "ignored": "needs no effect",
+	"superseded": "was corrected before it came", "held: early": "waits for the event before it",
+	"held: its stream waits": "waits behind one that was set aside", "quarantined: gap": "set aside: the event before it is missing",
+	"quarantined: transition": "set aside: a step that is not declared", "quarantined: conflict": "set aside: one key or version, two contents",
+	"quarantined: poison": "set aside: it cannot be read", "quarantined: validation": "set aside: it says something impossible",
 }
 
 func writeOutcomes(w io.Writer, o devOutcomes) {
@@ -111,7 +125,7 @@ func writeOutcomes(w io.Writer, o devOutcomes) {
 	}
 	sum := 0
 	for _, name := range order {
-		fmt.Fprintf(w, "  %-24s %7d\n", name, o.by[name])
+		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-24s %7d   %s", name, o.by[name], outcomeMeans[name]), " "))
 		sum += o.by[name]
 	}
 	fmt.Fprintf(w, "  %-24s %7d of %d\n", "together", sum, o.deliveries)

@@ -74,18 +74,18 @@ func (s *samplePiece) judge(ctx context.Context, d *devRun, topic []embedded.Mes
 		{"effects doubled", fmt.Sprint(c.Doubled), fmt.Sprint(naive.Doubled)},
 		{fmt.Sprintf("rows that are wrong, of %d", c.Rows), fmt.Sprint(c.Different), fmt.Sprint(naive.Different)},
 		{"deliveries without their reason", fmt.Sprint(c.Unexplained), "all"},
-		{"garbage of which nothing is left", fmt.Sprint(naive.Dropped - c.Outcomes[dev.Undecodable]), fmt.Sprint(naive.Dropped)},
+		{"unreadable records that are gone", fmt.Sprint(naive.Dropped - c.Outcomes[dev.Undecodable]), fmt.Sprint(naive.Dropped)},
 	}
 	return v, nil
 }
 
-func (s *samplePiece) tryNext(store string) []string {
+func (s *samplePiece) tryNext(store, again string) []string {
 	return []string{
 		fmt.Sprintf("pawl explain %s --store %s", s.traffic.FirstCase(), store),
 		"pawl quarantine list --groups --consumer case-lifecycle --store " + store,
 		"pawl status --store " + store,
-		fmt.Sprintf("pawl dev --seed %d --fresh      the same stream again", s.traffic.Seed()),
-		"pawl init my-pipeline && pawl dev my-pipeline     a pipeline of your own, under the same attack",
+		"pawl dev " + again + "                    # the same stream again",
+		"pawl init mine && pawl dev mine --fresh      # a pipeline of your own, under the same attack",
 	}
 }
 

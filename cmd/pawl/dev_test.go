@@ -32,26 +32,27 @@ func TestTheLiveViewIsDrawnFromItsState(t *testing.T) {
 		want  string
 	}{
 		{"the beginning", liveState{left: -1}, `until Ctrl-C
-deliveries   0 sent, 0 waiting
+deliveries   0 sent, 0 settled, 0 waiting
 outcomes     nothing
-kills        0
+kills        none yet
 offsets      ahead of the effects in 0 of 0 samples
 without Pawl 0 effects doubled so far`},
 		{"in the middle", liveState{
-			left: 12 * time.Second, sent: 1204, waiting: 38, outcomes: map[string]int{"applied": 940, "duplicate": 180, "stale": 12, "quarantined": 34},
+			left: 12 * time.Second, sent: 1204, waiting: 38, effects: 2, outcomes: map[string]int{"applied": 940, "duplicate": 180, "stale": 12, "quarantined": 34},
 			kills: map[string]int{"committed": 2, "effected": 1, "advanced": 1, "anywhere": 1}, lastKill: "effected", samples: 812, doubled: 57,
 		}, `12s left
-deliveries   1204 sent, 38 waiting
-outcomes     940 applied, 180 duplicate, 34 quarantined, 12 stale
-kills        5, the last one effect written, not committed: 2 just after the
-             commit, 1 at any moment, 1 effect written, not committed, 1 just
-             before the commit
+deliveries   1204 sent, 1166 settled, 38 waiting
+outcomes     940 applied, 180 duplicate, 34 quarantined, 12 stale (over 2
+             effects)
+kills        5: 2 right after the commit, 1 at a random moment, 1 right before
+             the commit, 1 with the effect uncommitted
+last kill    with the effect uncommitted
 offsets      ahead of the effects in 0 of 812 samples
 without Pawl 57 effects doubled so far`},
 		{"the end", liveState{left: 0, sent: 1300, waiting: 7, ahead: 1, samples: 900}, `no more traffic and no more kills: waiting until all is settled
-deliveries   1300 sent, 7 waiting
+deliveries   1300 sent, 1293 settled, 7 waiting
 outcomes     nothing
-kills        0
+kills        none yet
 offsets      ahead of the effects in 1 of 900 samples
 without Pawl 0 effects doubled so far`},
 	} {

@@ -61,9 +61,6 @@ func (t *Traffic) Next(cases int) []embedded.Message {
 	return out
 }
 
-// Seed is what the stream is made from.
-func (t *Traffic) Seed() uint64 { return t.seed }
-
 // FirstCase is the first that the stream is about.
 func (t *Traffic) FirstCase() string { return t.caseID(1) }
 

@@ -2,6 +2,7 @@ package rehearsal
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,8 @@ type Traffic struct {
 	Hostilities map[string]int // what was put in on purpose
 	// Once says why the records are played a single time, and after that only copies of them; "": every round is new.
 	Once string
+	// First is the stream of the first record, or its key; "": it has neither.
+	First string
 
 	seed   uint64
 	rng    *rand.Rand
@@ -84,7 +87,22 @@ func NewTraffic(seed uint64, set *pipeline.Set, templates []pipeline.Template) (
 	if t.Once != "" {
 		t.Partitions = 1 // templates may share streams: their order decides
 	}
+	t.First = t.first(set)
 	return t, nil
+}
+
+func (t *Traffic) first(set *pipeline.Set) string {
+	for _, r := range t.shapes[0].records {
+		if t.Once == "" {
+			r = names{t.seed, 0}.rename(r, t.shapes[0].places)
+		}
+		for _, p := range readers(set, r.Partition.Topic) {
+			if id, err := p.Identify(&r); err == nil {
+				return cmp.Or(id.Stream, id.EventID)
+			}
+		}
+	}
+	return ""
 }
 
 // fixed says why the shape's streams and events cannot be given other names; "": they can.
