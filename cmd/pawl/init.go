@@ -73,7 +73,7 @@ func (a *app) begin(folder string) error {
 		}
 		fmt.Fprintln(a.out, path)
 	}
-	a.note("next: pawl test %s, then pawl dev to see it under attack, and pawl init --ddl for its tables", filepath.Join(folder, defaultFile))
+	a.note("next: pawl test %[1]s, then pawl dev %[1]s to see it under attack, and pawl init --ddl for its tables", filepath.Join(folder, defaultFile))
 	return nil
 }
 
