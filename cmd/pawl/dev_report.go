@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -89,7 +90,7 @@ func (d *devRun) write(w io.Writer, v *devView) {
 	for _, line := range lines {
 		fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("  %-40s %10s %14s", line.what, line.is, line.then), " "))
 	}
-	fmt.Fprintln(w, "  (without Pawl: a consumer that writes each effect and then commits the offset; same stream, same kills)")
+	fmt.Fprintln(w, "  (without Pawl: each effect is written, then the offset is committed; same stream, same kills)")
 	for _, line := range c.details {
 		fmt.Fprintf(w, "  wrong: %s\n", printable(line))
 	}
@@ -104,8 +105,16 @@ func (d *devRun) write(w io.Writer, v *devView) {
 		again += " --dir " + d.dir
 	}
 	for _, line := range d.tryNext("sqlite:"+d.database(), again) {
-		fmt.Fprintln(w, "  "+line)
+		fmt.Fprintln(w, "  "+strings.Replace(line, "pawl", d.calledAs(), 1))
 	}
+}
+
+// calledAs is how this program is run by whoever reads the report.
+func (d *devRun) calledAs() string {
+	if strings.Contains(filepath.ToSlash(d.self), "/go-build") {
+		return "go run ./cmd/pawl"
+	}
+	return "pawl"
 }
 
 // outcomeMeans says what an outcome is, for people.

@@ -44,7 +44,7 @@ func (s *samplePiece) sent() (int, map[string]int) {
 }
 
 func (s *samplePiece) intro() []string {
-	return []string{"cases move along declared transitions (case-lifecycle), and their events are counted by type (case-counts)"}
+	return []string{"the sample: cases move along declared transitions (case-lifecycle), and their events are counted by type (case-counts)"}
 }
 
 func (s *samplePiece) naiveKey(line []byte) string {
@@ -65,7 +65,7 @@ func (s *samplePiece) judge(ctx context.Context, d *devRun, topic []embedded.Mes
 		return nil, err
 	}
 	v := &devVerdict{
-		reference: "tables against a model that reads the topic and knows nothing of Pawl", check: c, naive: naive, events: c.Events,
+		reference: "tables against a model of the sample that shares no code with Pawl", check: c, naive: naive, events: c.Events,
 		deliveries: c.Deliveries, details: c.Details, ok: c.OK(),
 		outcomes: []devOutcomes{{effect: "case-lifecycle", deliveries: c.Deliveries, by: c.Outcomes, order: dev.Outcomes}},
 	}
@@ -84,8 +84,9 @@ func (s *samplePiece) tryNext(store, again string) []string {
 		fmt.Sprintf("pawl explain %s --store %s", s.traffic.FirstCase(), store),
 		"pawl quarantine list --groups --consumer case-lifecycle --store " + store,
 		"pawl status --store " + store,
-		"pawl dev " + again + "                    # the same stream again",
-		"pawl init mine && pawl dev mine --fresh      # a pipeline of your own, under the same attack",
+		"pawl dev " + again + "   # the same stream again",
+		"pawl dev examples/account-ledger --for 20s --dir .pawl-ledger   # a pipeline file, under the same attack",
+		"pawl init   # a pipeline file of your own",
 	}
 }
 

@@ -38,19 +38,7 @@ const mostPasses = 8
 // own claims. The exception are copies of a record that was set aside: that one has decided nothing, and a copy of it is a new
 // attempt, which may end otherwise.
 func quiet(ctx context.Context, p *pipeline.Pipeline, records []pawl.Record, path string) error {
-	first := make([]int, len(records)) // the first delivery of each one's key and content
-	seen := map[string]int{}
-	for i, r := range records {
-		first[i] = i
-		if id, err := p.Identify(&r); err == nil {
-			what := id.Key + "\x00" + content(r)
-			if before, ok := seen[what]; ok {
-				first[i] = before
-			} else {
-				seen[what] = i
-			}
-		}
-	}
+	first := firsts(p, records)
 	aside := map[int]bool{} // by first: it was set aside
 	for range mostPasses {
 		var log []pawl.Record
@@ -76,6 +64,24 @@ func quiet(ctx context.Context, p *pipeline.Pipeline, records []pawl.Record, pat
 		}
 	}
 	return fmt.Errorf("pipeline %s: the quiet run does not come to an end: what is set aside is another each time", p.Name)
+}
+
+// firsts are, for each record, the first one with its key and content.
+func firsts(p *pipeline.Pipeline, records []pawl.Record) []int {
+	first := make([]int, len(records))
+	seen := map[string]int{}
+	for i, r := range records {
+		first[i] = i
+		if id, err := p.Identify(&r); err == nil {
+			what := id.Key + "\x00" + content(r)
+			if before, ok := seen[what]; ok {
+				first[i] = before
+			} else {
+				seen[what] = i
+			}
+		}
+	}
+	return first
 }
 
 // onNew runs a pipeline on a new database at path.

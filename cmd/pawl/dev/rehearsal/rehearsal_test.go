@@ -177,16 +177,19 @@ cases:
     order: stream
     ledger:
       table: entry
-      columns: {id: key, line: line, account: account, amount: amount}
-      postings: {each: $.lines, account: line.a, amount: decimal(line.n)}
+      columns: {id: key, account: account, amount: amount}
+      account: $.account
+      amount: decimal($.amount)
       balances: {table: balance, negative: quarantine}
 `)},
 	"funds_test.yaml": {Data: []byte(`version: 1
 cases:
-  - name: who comes first decides
+  - name: who comes first decides, and what was refused may be tried again
     records:
-      - {json: {id: x1, lines: [{a: bank, n: -1}, {a: kim, n: 1}]}, outcome: quarantined}
-      - {json: {id: x2, lines: [{a: cash, n: 0}, {a: kim, n: 0}]}}
+      - {json: {id: out, account: kim, amount: -2}, outcome: quarantined}
+      - {json: {id: in, account: kim, amount: 3}}
+      - {again: 1}
+      - {json: {id: more, account: kim, amount: -2}, outcome: quarantined}
 `)},
 	"asked.yaml": {Data: []byte(head + `  asked:
     topic: t
@@ -388,6 +391,37 @@ func TestWhatCannotBeRenamedIsPlayedOnce(t *testing.T) {
 	}
 	if len(seen) != 2 || len(pl.topic) < 20 {
 		t.Errorf("%v in %d deliveries", seen, len(pl.topic))
+	}
+}
+
+// Copies are found without asking Pawl: by key and content, however it is spelt.
+func TestCopiesAreFoundByKeyAndContent(t *testing.T) {
+	set, err := pipeline.Load([]string{"asked.yaml"}, pipeline.Env{Files: hard, Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func(value string, headers ...pawl.Header) pawl.Record {
+		return pawl.Record{Value: []byte(value), Headers: headers}
+	}
+	got := firsts(set.Get("beside"), []pawl.Record{
+		record(`{"id": "a", "other": "x", "n": 1.0}`),
+		record(`{"id": "b", "other": "x"}`),
+		record("{\n\"other\":\"x\", \"n\":1.0, \"id\":\"a\"}"), // spelt otherwise
+		record(`{"id": "a", "other": "x", "n": 2}`),            // says something else
+		record(`garbage`), record(`garbage`), // nobody's
+		record(`{"id": "b", "other": "x"}`),
+	})
+	if want := []int{0, 1, 0, 3, 4, 5, 1}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+func TestWhereStreamsMeetThereIsOneOrder(t *testing.T) {
+	if n := newPlay(t, hard, "funds.yaml", 1, 20).traffic.Partitions; n != 1 {
+		t.Errorf("%d partitions", n)
+	}
+	if n := newPlay(t, hard, "asked.yaml", 1, 20).traffic.Partitions; n < 2 {
+		t.Errorf("%d partitions", n)
 	}
 }
 
