@@ -70,6 +70,11 @@ func (p *Pipeline) Rehearse() (changes []string) {
 		}
 		p.Order = ""
 	}
+	if p.refuses() && p.Limits.Batch != 1 {
+		p.Limits.Batch = 1
+		changed("each record has a transaction of its own: a copy of what was refused is tried again, unless it shares one with it " +
+			"(negative: quarantine)")
+	}
 	for i := range p.routes {
 		early := earlyOf(p.routes[i].effect)
 		if early.Then == effect.Requery {
@@ -124,10 +129,15 @@ func (p *Pipeline) TakesInTurn() bool {
 	return next && earlyOf(p.routes[0].effect).Hold == 0
 }
 
+// refuses reports whether an event may be refused now, and take effect when a copy of it comes later.
+func (p *Pipeline) refuses() bool {
+	return p.Ledger != nil && p.Ledger.Balances != nil && p.Ledger.Balances.Negative == "quarantine"
+}
+
 // Entangled reports whether what becomes of an event depends on those of other streams: only one order of all events then has one
 // result.
 func (p *Pipeline) Entangled() bool {
-	return p.Commands != nil || p.Ledger != nil && p.Ledger.Balances != nil && p.Ledger.Balances.Negative == "quarantine"
+	return p.Commands != nil || p.refuses()
 }
 
 // Effects are the names of the pipeline's effects, the main one first: those of its routes.

@@ -16,8 +16,11 @@ import (
 	"github.com/pawlhq/pawl/pipeline"
 )
 
-// chunkRecords are sent at a time.
-const chunkRecords = 100
+// chunkRecords are sent at a time; fewer, where each has a transaction of its own.
+const (
+	chunkRecords    = 100
+	chunkFewRecords = 25
+)
 
 // ownPiece is pipelines of the user's own.
 type ownPiece struct {
@@ -90,10 +93,18 @@ func (o *ownPiece) templates(env pipeline.Env) ([]pipeline.Template, error) {
 func (o *ownPiece) pipelines() *pipeline.Set    { return o.set }
 func (o *ownPiece) content() [][]byte           { return o.files }
 func (o *ownPiece) topics() []embedded.Topic    { return o.traffic.Topics() }
-func (o *ownPiece) next() []embedded.Message    { return o.traffic.Next(chunkRecords) }
 func (o *ownPiece) own() string                 { return "yes" }
 func (o *ownPiece) naiveKey(line []byte) string { return rehearsal.NaiveKey(line) }
 func (o *ownPiece) sent() (int, map[string]int) { return o.traffic.Deliveries, o.traffic.Hostilities }
+
+func (o *ownPiece) next() []embedded.Message {
+	for _, p := range o.set.Pipelines {
+		if p.Limits.Batch == 1 {
+			return o.traffic.Next(chunkFewRecords)
+		}
+	}
+	return o.traffic.Next(chunkRecords)
+}
 
 func (o *ownPiece) intro() []string {
 	lines := []string{fmt.Sprintf("%s, on traffic made of %s", plural(len(o.set.Pipelines), "pipeline"), o.from)}

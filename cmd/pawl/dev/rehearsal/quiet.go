@@ -30,14 +30,16 @@ func RecordOf(m embedded.Message, ids map[string]pawl.TopicID) pawl.Record {
 }
 
 // mostPasses bounds how often a quiet run is begun again: each time, it takes copies of what the one before has set aside.
-const mostPasses = 8
+const mostPasses = 30
 
 // quiet runs a pipeline over the records of its topics, copies left out, and leaves the database at path.
 //
 // A copy is another delivery of the same key with the same content. It is left out here, so that the result does not rest on Pawl's
 // own claims. The exception are copies of a record that was set aside: that one has decided nothing, and a copy of it is a new
 // attempt, which may end otherwise.
-func quiet(ctx context.Context, p *pipeline.Pipeline, records []pawl.Record, path string) error {
+//
+// It returns the keys of what was set aside.
+func quiet(ctx context.Context, p *pipeline.Pipeline, records []pawl.Record, path string) (map[string]bool, error) {
 	first := firsts(p, records)
 	aside := map[int]bool{} // by first: it was set aside
 	for range mostPasses {
@@ -50,20 +52,25 @@ func quiet(ctx context.Context, p *pipeline.Pipeline, records []pawl.Record, pat
 		}
 		decided, err := onNew(ctx, p, log, path)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		more := false
+		keys := map[string]bool{}
 		for n, i := range which {
-			if decided[n].Outcome == pawl.Quarantined && !aside[first[i]] {
+			if decided[n].Outcome != pawl.Quarantined {
+				continue
+			}
+			keys[decided[n].Identity.Key] = true
+			if !aside[first[i]] {
 				aside[first[i]] = true
 				more = more || slices.Contains(first[i+1:], first[i])
 			}
 		}
 		if !more {
-			return nil
+			return keys, nil
 		}
 	}
-	return fmt.Errorf("pipeline %s: the quiet run does not come to an end: what is set aside is another each time", p.Name)
+	return nil, fmt.Errorf("pipeline %s: the quiet run does not come to an end: what is set aside is another each time", p.Name)
 }
 
 // firsts are, for each record, the first one with its key and content.
