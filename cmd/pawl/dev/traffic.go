@@ -22,14 +22,13 @@ type Event struct {
 // old versions, missing events, illegal transitions, ids used twice, garbage. The same seed makes the same stream. All events of a
 // case are on its home partition, so that what must become of them does not depend on which partition is read first.
 type Traffic struct {
-	seed         uint64
-	rng          *rand.Rand
-	clock        time.Time
-	cases, ids   int
-	far, later   []embedded.Message // copies to be sent with the next, and behind it
-	Deliveries   int
-	Hostilities  map[string]int // what was put in on purpose
-	CasesStarted int
+	seed        uint64
+	rng         *rand.Rand
+	clock       time.Time
+	cases, ids  int
+	far, later  []embedded.Message // copies to be sent with the next, and behind it
+	Deliveries  int
+	Hostilities map[string]int // what was put in on purpose
 }
 
 // NewTraffic begins a stream.
@@ -55,7 +54,6 @@ func (t *Traffic) Next(cases int) []embedded.Message {
 	}
 	t.far = t.later
 	t.later = nil
-	t.CasesStarted = t.cases
 	out := t.mix(scripts)
 	t.Deliveries += len(out)
 	return out

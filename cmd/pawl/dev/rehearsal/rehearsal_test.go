@@ -420,6 +420,19 @@ func TestWhatCannotBeRenamedIsPlayedOnce(t *testing.T) {
 	}
 }
 
+// Two pipelines that mean the same place give it one new name, and a record's key goes with its stream.
+func TestAPlaceIsRenamedOnce(t *testing.T) {
+	set, err := pipeline.Load([]string{"asked.yaml"}, pipeline.Env{Files: hard, Offline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := append(set.Get("asked").Places(), set.Get("beside").Places()...)
+	got := names{7, 12}.rename(pawl.Record{Key: []byte("s"), Value: []byte(`{"id":"a","s":"s","other":"o","kind":"a"}`)}, places)
+	if string(got.Value) != `{"id":"a-7-00012","s":"s-7-00012","other":"o-7-00012","kind":"a"}` || string(got.Key) != "s-7-00012" {
+		t.Errorf("%s %s", got.Key, got.Value)
+	}
+}
+
 // Copies are found without asking Pawl: by key and content, however it is spelt.
 func TestCopiesAreFoundByKeyAndContent(t *testing.T) {
 	set, err := pipeline.Load([]string{"asked.yaml"}, pipeline.Env{Files: hard, Offline: true})
