@@ -1,22 +1,39 @@
 package main
 
 import (
-	"io/fs"
+	"context"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/cmd/pawl/dev"
+	"github.com/pawlhq/pawl/cmd/pawl/dev/rehearsal"
+	"github.com/pawlhq/pawl/kafka"
+	"github.com/pawlhq/pawl/pipeline"
 )
 
-// devConsumerCommand is the consumer of dev: `pawl run` of its file, with a window to be killed at.
+// playedPipelines reads the pipelines that dev has kept for its consumers, and points them at its broker and database.
+func (a *app) playedPipelines() (*pipeline.Set, error) {
+	set, err := pipeline.Load([]string{a.env("PAWL_DEV_FILES")}, a.environment(true))
+	if err != nil {
+		return nil, err
+	}
+	set.Store = &pipeline.Store{SQLite: a.env("PAWL_DEV_DB")}
+	set.Kafka = &pipeline.Kafka{Brokers: strings.Split(a.env("PAWL_DEV_KAFKA"), ","), Instance: "dev"}
+	for _, p := range set.Pipelines {
+		p.Rehearse()
+	}
+	return set, nil
+}
+
+// devConsumerCommand is the consumer of dev: `pawl run` of its files, with a window to be killed at.
 func (a *app) devConsumerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dev-consumer", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			set, err := devPipelines(a.env)
+			set, err := a.playedPipelines()
 			if err != nil {
 				return err
 			}
@@ -47,36 +64,35 @@ func (a *app) devNaiveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dev-naive", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return dev.Naive(cmd.Context(), strings.Split(a.env("PAWL_DEV_KAFKA"), ","), a.env("PAWL_DEV_NAIVE"))
+			brokers, to := strings.Split(a.env("PAWL_DEV_KAFKA"), ","), a.env("PAWL_DEV_NAIVE")
+			if a.env("PAWL_DEV_OWN") == "" {
+				return dev.Naive(cmd.Context(), brokers, to)
+			}
+			set, err := a.playedPipelines()
+			if err != nil {
+				return err
+			}
+			ids, err := topicIDs(cmd.Context(), brokers, set)
+			if err != nil {
+				return err
+			}
+			return rehearsal.Naive(cmd.Context(), brokers, set, ids, to)
 		},
 	}
 }
 
-// devFiles has one file, the sample's.
-var devFiles fs.FS = oneFile{"pipelines.yaml", dev.Pipelines}
-
-// oneFile is a file system with one file, beside nothing.
-type oneFile struct {
-	name    string
-	content []byte
-}
-
-func (f oneFile) Open(name string) (fs.File, error) {
-	if name != f.name {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+// topicIDs asks for the ids of the topics that pipelines read.
+func topicIDs(ctx context.Context, brokers []string, set *pipeline.Set) (map[string]pawl.TopicID, error) {
+	ids := map[string]pawl.TopicID{}
+	for _, p := range set.Pipelines {
+		src := kafka.New(kafka.Config{Brokers: brokers, Group: rehearsal.NaiveGroup, Logger: slog.New(slog.DiscardHandler)})
+		logs, err := src.Look(ctx, p.Topic)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range logs {
+			ids[l.Partition.Topic] = l.Partition.TopicID
+		}
 	}
-	return &openFile{strings.NewReader(string(f.content)), f}, nil
+	return ids, nil
 }
-
-type openFile struct {
-	*strings.Reader
-	of oneFile
-}
-
-func (f *openFile) Close() error               { return nil }
-func (f *openFile) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *openFile) Name() string               { return f.of.name }
-func (f *openFile) Mode() fs.FileMode          { return 0o444 }
-func (f *openFile) ModTime() time.Time         { return time.Time{} }
-func (f *openFile) IsDir() bool                { return false }
-func (f *openFile) Sys() any                   { return nil }

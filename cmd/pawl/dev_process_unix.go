@@ -38,7 +38,8 @@ type child struct {
 // start runs this program with a hidden command. It is in a group of its own: Ctrl-C in the terminal is not for it.
 func (d *devRun) start(command string, env ...string) (*child, error) {
 	c := &child{cmd: exec.Command(d.self, command), ended: make(chan struct{})}
-	c.cmd.Env = append(os.Environ(), "PAWL_STORE=", "PAWL_DEV_DB="+d.database(), "PAWL_DEV_KAFKA="+d.broker.Addrs()[0], "PAWL_DEV_NAIVE="+d.naiveFile())
+	c.cmd.Env = append(os.Environ(), "PAWL_STORE=", "PAWL_DEV_FILES="+d.playedFolder(), "PAWL_DEV_DB="+d.database(),
+		"PAWL_DEV_KAFKA="+d.broker.Addrs()[0], "PAWL_DEV_NAIVE="+d.naiveFile(), "PAWL_DEV_OWN="+d.own())
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

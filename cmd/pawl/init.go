@@ -81,7 +81,7 @@ func (a *app) begin(folder string) error {
 	if _, err := fmt.Fprintln(a.out, strings.Join(written, "\n")); err != nil {
 		return err
 	}
-	a.note("next: pawl test %s, then pawl dev to see it under attack, and pawl init --ddl for its tables", filepath.Join(folder, defaultFile))
+	a.note("next: pawl test %[1]s, then pawl dev %[1]s to see it under attack, and pawl init --ddl for its tables", filepath.Join(folder, defaultFile))
 	return nil
 }
 

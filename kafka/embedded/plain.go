@@ -13,35 +13,55 @@ import (
 // Message is a record by plain means: for filling a topic, for looking at it, and for a consumer to compare with. What
 // follows uses Kafka as its documentation shows it, and nothing of Pawl.
 type Message struct {
+	Topic     string
 	Partition int32
-	Offset    int64 // filled in when it is read
+	Offset    int64     // filled in when it is read
+	Time      time.Time // filled in when it is read: that of sending
 	Key       []byte
-	Value     []byte
+	Value     []byte // nil is a tombstone
+	Headers   []Header
 }
 
-// Sender writes to a topic.
+// Header is a header of a message.
+type Header struct {
+	Key   string
+	Value []byte
+}
+
+// message is a record as it was read.
+func message(r *kgo.Record) Message {
+	m := Message{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Time: r.Timestamp, Key: r.Key, Value: r.Value}
+	for _, h := range r.Headers {
+		m.Headers = append(m.Headers, Header(h))
+	}
+	return m
+}
+
+// Sender writes to topics.
 type Sender struct {
-	cl    *kgo.Client
-	topic string
+	cl *kgo.Client
 }
 
 // NewSender connects. Close it.
-func NewSender(addrs []string, topic string) (*Sender, error) {
+func NewSender(addrs []string) (*Sender, error) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return nil, fmt.Errorf("connect to send: %w", err)
 	}
-	return &Sender{cl, topic}, nil
+	return &Sender{cl}, nil
 }
 
 // Send writes messages to their partitions, in order, and returns when all are acknowledged.
 func (s *Sender) Send(ctx context.Context, messages []Message) error {
 	records := make([]*kgo.Record, len(messages))
 	for i, m := range messages {
-		records[i] = &kgo.Record{Topic: s.topic, Partition: m.Partition, Key: m.Key, Value: m.Value}
+		records[i] = &kgo.Record{Topic: m.Topic, Partition: m.Partition, Key: m.Key, Value: m.Value}
+		for _, h := range m.Headers {
+			records[i].Headers = append(records[i].Headers, kgo.RecordHeader(h))
+		}
 	}
 	if err := s.cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
-		return fmt.Errorf("send to %s: %w", s.topic, err)
+		return fmt.Errorf("send: %w", err)
 	}
 	return nil
 }
@@ -49,16 +69,16 @@ func (s *Sender) Send(ctx context.Context, messages []Message) error {
 // Close ends the connection.
 func (s *Sender) Close() { s.cl.Close() }
 
-// ReadAll returns all that is in a topic, each partition in order.
-func ReadAll(ctx context.Context, addrs []string, topic string) ([]Message, error) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+// ReadAll returns all that is in topics, each partition in order.
+func ReadAll(ctx context.Context, addrs []string, topics ...string) ([]Message, error) {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addrs...), kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return nil, fmt.Errorf("connect to read: %w", err)
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topics...)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", topic, err)
+		return nil, fmt.Errorf("read %v: %w", topics, err)
 	}
 	left := int64(0)
 	ends.Each(func(o kadm.ListedOffset) { left += o.Offset })
@@ -66,11 +86,11 @@ func ReadAll(ctx context.Context, addrs []string, topic string) ([]Message, erro
 	for left > 0 {
 		fetches := cl.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", topic, err)
+			return nil, fmt.Errorf("read %v: %w", topics, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			if end, ok := ends.Lookup(topic, r.Partition); ok && r.Offset < end.Offset {
-				all = append(all, Message{r.Partition, r.Offset, r.Key, r.Value})
+			if end, ok := ends.Lookup(r.Topic, r.Partition); ok && r.Offset < end.Offset {
+				all = append(all, message(r))
 				left--
 			}
 		})
@@ -78,11 +98,11 @@ func ReadAll(ctx context.Context, addrs []string, topic string) ([]Message, erro
 	return all, nil
 }
 
-// Consume reads a topic as a member of a group, in the way that careful consumers do without Pawl: records are handled one after
+// Consume reads topics as a member of a group, in the way that careful consumers do without Pawl: records are handled one after
 // the other, and their offsets are committed when all of a poll are handled. It returns when ctx ends or handle fails.
-func Consume(ctx context.Context, addrs []string, group, topic string, handle func(Message) error) error {
+func Consume(ctx context.Context, addrs []string, group string, topics []string, handle func(Message) error) error {
 	cl, err := kgo.NewClient(
-		kgo.SeedBrokers(addrs...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.InstanceID(group),
+		kgo.SeedBrokers(addrs...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topics...), kgo.InstanceID(group),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.FetchMaxWait(100*time.Millisecond),
 	)
 	if err != nil {
@@ -95,16 +115,16 @@ func Consume(ctx context.Context, addrs []string, group, topic string, handle fu
 			return nil
 		}
 		if err := fetches.Err0(); err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("consume %s: %w", topic, err)
+			return fmt.Errorf("consume %v: %w", topics, err)
 		}
 		for iter := fetches.RecordIter(); !iter.Done(); {
 			r := iter.Next()
-			if err := handle(Message{r.Partition, r.Offset, r.Key, r.Value}); err != nil {
+			if err := handle(message(r)); err != nil {
 				return err
 			}
 		}
 		if err := cl.CommitUncommittedOffsets(ctx); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("commit offsets of %s: %w", topic, err)
+			return fmt.Errorf("commit offsets of %v: %w", topics, err)
 		}
 	}
 }

@@ -197,6 +197,9 @@ limit :limit
 	{"the end of a chain cannot be taken away", "verdict.go", `case v.number < length:`, `case false:`, "./sqlite", "TestStore/audit"},
 	{"what was sealed cannot be written anew", "verdict.go", `s.length == r.Number && !bytes.Equal(s.head, r.Chain)`, `false`, "./sqlite", "TestStore/audit"},
 	{"acts of a consumer come one after the other", "postgres/migration/006_audit.sql", `from pawl_consumer where id = p_consumer for no key update`, `from pawl_consumer where id = p_consumer`, "./postgres", "TestConformancePgx/audit"},
+	{"pawl dev, sample: claim is written", "sqlite/apply.go", `a.insert(ctx, "insert_decision", claims, func(`, `a.insert(ctx, "insert_decision", claims[:0], func(`, "./cmd/pawl", "TestScripts/plain/dev"},
+	{"pawl dev, own file: claim is written", "sqlite/apply.go", `a.insert(ctx, "insert_decision", claims, func(`, `a.insert(ctx, "insert_decision", claims[:0], func(`, "./cmd/pawl", "TestDevPlaysFilesOfYourOwn/own"},
+	{"pawl dev, own file: offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, "./cmd/pawl", "TestDevPlaysFilesOfYourOwn"},
 }
 
 // planted are the ten bugs that every test suite of such a consumer has to find, by the control that plants each.

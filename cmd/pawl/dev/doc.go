@@ -1,8 +1,8 @@
-// Package dev is what `pawl dev` plays: a hostile stream of events, a model of what must become of them, a check of the tables
+// Package dev is the sample that `pawl dev` plays: a hostile stream of events, a model of what must become of them, a check of the tables
 // against the model, and a consumer without Pawl to compare with.
 //
 // The model is written from the rules of the sample alone. It shares no code with Pawl, and knows nothing of batches, restarts or
-// databases.
+// databases. A file of the user's own has no such model: see package rehearsal.
 package dev
 
 import (

@@ -23,7 +23,7 @@ func Naive(ctx context.Context, addrs []string, path string) error {
 		return fmt.Errorf("open the naive consumer's file: %w", err)
 	}
 	defer f.Close()
-	return embedded.Consume(ctx, addrs, NaiveGroup, Topic, func(m embedded.Message) error {
+	return embedded.Consume(ctx, addrs, NaiveGroup, []string{Topic}, func(m embedded.Message) error {
 		e, ok := read(m.Value)
 		if !ok {
 			return nil // logged and forgotten, as it is often written

@@ -22,14 +22,13 @@ type Event struct {
 // old versions, missing events, illegal transitions, ids used twice, garbage. The same seed makes the same stream. All events of a
 // case are on its home partition, so that what must become of them does not depend on which partition is read first.
 type Traffic struct {
-	seed         uint64
-	rng          *rand.Rand
-	clock        time.Time
-	cases, ids   int
-	far, later   []embedded.Message // copies to be sent with the next, and behind it
-	Deliveries   int
-	Hostilities  map[string]int // what was put in on purpose
-	CasesStarted int
+	seed        uint64
+	rng         *rand.Rand
+	clock       time.Time
+	cases, ids  int
+	far, later  []embedded.Message // copies to be sent with the next, and behind it
+	Deliveries  int
+	Hostilities map[string]int // what was put in on purpose
 }
 
 // NewTraffic begins a stream.
@@ -45,7 +44,7 @@ func (t *Traffic) Next(cases int) []embedded.Message {
 	var scripts [][]embedded.Message
 	for range cases {
 		t.cases++
-		scripts = append(scripts, t.script(fmt.Sprintf("case-%d-%05d", t.seed, t.cases)))
+		scripts = append(scripts, t.script(t.caseID(t.cases)))
 		if t.chance(2) {
 			scripts = append(scripts, []embedded.Message{t.garbage()})
 		}
@@ -55,11 +54,15 @@ func (t *Traffic) Next(cases int) []embedded.Message {
 	}
 	t.far = t.later
 	t.later = nil
-	t.CasesStarted = t.cases
 	out := t.mix(scripts)
 	t.Deliveries += len(out)
 	return out
 }
+
+// FirstCase is the first that the stream is about.
+func (t *Traffic) FirstCase() string { return t.caseID(1) }
+
+func (t *Traffic) caseID(n int) string { return fmt.Sprintf("case-%d-%05d", t.seed, n) }
 
 func (t *Traffic) chance(percent int) bool { return t.rng.IntN(100) < percent }
 
@@ -160,7 +163,7 @@ func encode(e Event) embedded.Message {
 	if err != nil {
 		panic(err) // texts, a number and a time always marshal
 	}
-	return embedded.Message{Partition: home(e.CaseID), Key: []byte(e.CaseID), Value: value}
+	return embedded.Message{Topic: Topic, Partition: home(e.CaseID), Key: []byte(e.CaseID), Value: value}
 }
 
 // respell says the same in other bytes: another producer, another library.
