@@ -64,7 +64,8 @@ type Admin interface {
 	// Resume ends a pause.
 	Resume(ctx context.Context, consumer, by, why string, at time.Time) error
 
-	// Evidence lists what was decided and why, oldest first.
+	// Evidence lists what was decided and why, oldest first. It is found from its end, so that how long it takes depends on how
+	// much is asked for, and not on how much there is.
 	Evidence(ctx context.Context, consumer string, q EvidenceQuery) ([]Evidence, error)
 
 	// Audit lists what operators did, oldest first.
@@ -114,6 +115,7 @@ func ValidateActor(op, by, why string, at time.Time) error {
 type PartitionProgress struct {
 	Partition  Partition
 	Next       int64 // every offset below it is settled
+	Received   int64 // the offset after the last one that the owner had received, when it last settled something; at least Next
 	Epoch      int64
 	Owned      bool // taken and not given back: by a member that works, or one that crashed
 	Crashes    int  // owners in a row that ended without settling anything

@@ -14,10 +14,10 @@ func TestAKeptRecordMovesNoPosition(t *testing.T) {
 	var nexts []int64
 	store.before = func(_ context.Context, w *Work[int]) error {
 		frontier := w.Frontier
-		w.Frontier = func() int64 {
-			next := frontier()
+		w.Frontier = func() (next, received int64) {
+			next, received = frontier()
 			nexts = append(nexts, next)
-			return next
+			return next, received
 		}
 		return nil
 	}

@@ -348,8 +348,8 @@ func adminEvidence[Tx any](t *testing.T, h Harness[Tx]) {
 			t.Errorf("%+v: the conflict: %+v", q, e)
 		}
 	}
-	if got := w.evidence(pawl.EvidenceQuery{Key: "full", Limit: 2}); len(got) != 2 || got[0].Offset != 4 {
-		t.Errorf("two: %+v", got)
+	if got := w.evidence(pawl.EvidenceQuery{Key: "full", Limit: 2}); len(got) != 2 || got[0].Offset != 6 || got[1].Offset != 7 {
+		t.Errorf("the latest two: %+v", got)
 	}
 	for _, q := range []pawl.EvidenceQuery{{Key: "none"}, {EventID: "none"}, {Stream: "none"}, {Key: "\x00\xff"}} {
 		if got := w.evidence(q); len(got) > 0 {

@@ -31,19 +31,19 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"claim is by scope", "postgres/sql/apply.sql", `    where scope_id = k.scope_id
 `, `    where scope_id is not null
 `, "./postgres", "TestConformancePgx/apply"},
-	{"fence (PostgreSQL)", "postgres/migration/001_core.sql", `      and epoch = p_epoch
+	{"fence (PostgreSQL)", "postgres/migration/007_received.sql", `      and epoch = p_epoch
       and owner = p_token
 `, ``, "./postgres", "TestConformancePgx/fence"},
-	{"fence: epoch (PostgreSQL)", "postgres/migration/001_core.sql", `      and epoch = p_epoch
+	{"fence: epoch (PostgreSQL)", "postgres/migration/007_received.sql", `      and epoch = p_epoch
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"fence: epoch (SQLite)", "sqlite/sql/apply.sql", `  and epoch = :epoch
 `, ``, "./sqlite", "TestStore/fence"},
-	{"seq (PostgreSQL)", "postgres/migration/001_core.sql", `      and seq >= p_seq
+	{"seq (PostgreSQL)", "postgres/migration/007_received.sql", `      and seq >= p_seq
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"seq (SQLite)", "sqlite/sql/apply.sql", `  and seq >= :seq
 `, ``, "./sqlite", "TestStore/fence"},
-	{"fence raises, and does not merely say", "postgres/migration/001_core.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
-	{"fence: token (PostgreSQL)", "postgres/migration/001_core.sql", `      and owner = p_token
+	{"fence raises, and does not merely say", "postgres/migration/007_received.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
+	{"fence: token (PostgreSQL)", "postgres/migration/007_received.sql", `      and owner = p_token
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"fence: token (SQLite)", "sqlite/sql/apply.sql", `  and owner = :token
 `, ``, "./sqlite", "TestStore/fence"},
