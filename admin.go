@@ -29,6 +29,9 @@ type Admin interface {
 	// QuarantineGroups counts what is open by route and cause, most first.
 	QuarantineGroups(ctx context.Context, consumer string) ([]QuarantineGroup, error)
 
+	// Waiting counts what waits for someone. It takes moments, however much there is: QuarantineGroups and BlockedStreams say more.
+	Waiting(ctx context.Context, consumer string) (Waiting, error)
+
 	// QuarantineItem is one of them, with its bytes and revisions.
 	QuarantineItem(ctx context.Context, id int64) (*QuarantineItem, error)
 
@@ -109,6 +112,12 @@ func ValidateActor(op, by, why string, at time.Time) error {
 		return nil
 	}
 	return &Error{Op: op, Class: Validation, Err: errors.Join(errs...)}
+}
+
+// Waiting is how much of a consumer waits for someone.
+type Waiting struct {
+	Quarantined    int // records that are open in quarantine
+	BlockedStreams int // streams that a record blocks, or whose records are still being released
 }
 
 // PartitionProgress is how far a partition has come in the store.

@@ -3,8 +3,9 @@
 -- that is asked for, $5 how many, $6 as of when.
 
 -- name: plain_search
--- A few probes of indexes, which the server may take for something worth compiling: that takes longer than they do.
-set local jit = off
+-- A few probes of indexes from their ends, which the server may take for something worth compiling, or for a set that is better
+-- read whole and sorted: both take longer than they do. So does planning, where several consumers are asked about.
+select set_config('jit', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('plan_cache_mode', 'force_generic_plan', true)
 
 -- name: evidence_by_key
 -- Also of keys that nobody has claimed: what was held or set aside has evidence too.
@@ -24,8 +25,8 @@ union
  limit $5::integer)
 
 -- name: evidence_by_stream
--- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided soon after
--- the moment may have been held at it.
+-- Events of one batch have one time: all of those at the end are taken ("ties"), and told apart further below. Those that were
+-- decided soon after the moment may have been held at it.
 (select d.key_form, d.key_id
  from pawl_decision d
  where hashtextextended(d.stream, d.scope_id) = hashtextextended($4::text, s.id)
@@ -33,8 +34,8 @@ union
    and d.scope_id = s.id
    and d.processed_at <= $6::timestamptz
    and ($2::smallint is null or $3::uuid is null)
- order by d.processed_at desc, coalesce(d.version, 0) desc, d.progress_id desc, d.position_offset desc
- limit $5::integer)
+ order by d.processed_at desc
+ fetch first ($5::integer) rows with ties)
 union
 (select d.key_form, d.key_id
  from pawl_decision d
@@ -110,10 +111,17 @@ cross join lateral (
               and r.key_form = k.key_form
               and r.key_id = k.key_id
               and r.processed_at <= $6::timestamptz
-            order by r.processed_at desc, r.progress_id desc, r.position_offset desc
-            limit $5::integer
+            order by r.processed_at desc
+            fetch first ($5::integer) rows with ties
         ) as r
-        left join pawl_decision d on d.scope_id = r.scope_id and d.key_form = r.key_form and d.key_id = r.key_id
+        left join lateral (
+            select d.key, d.stream
+            from pawl_decision d
+            where d.scope_id = r.scope_id
+              and d.key_form = r.key_form
+              and d.key_id = r.key_id
+            limit 1
+        ) as d on true
         left join pawl_quarantine q
           on q.scope_id = r.scope_id and q.progress_id = r.progress_id and q.position_offset = r.position_offset
         left join pawl_hold h
