@@ -18,8 +18,8 @@ import (
 const (
 	// explained is how many events of a route are listed, where nobody asks for another number.
 	explained = 100
-	// lookedAt is how many are read at least: the event that made a row what it is may be followed by many that changed nothing.
-	lookedAt = 200
+	// lookedAt is how many are read where none of those has had an effect: what made the row is further back.
+	lookedAt = 1000
 	// mostExplained bounds what --all reads of one route. Beyond it the answer says that it is not whole.
 	mostExplained = 100_000
 )
@@ -43,9 +43,6 @@ type question struct {
 	asOf      time.Time
 	limit     int // events of each route that are listed
 }
-
-// read is how many events of each route are read.
-func (q *question) read() int { return max(q.limit, lookedAt) }
 
 type eventView struct {
 	Consumer      string          `json:"consumer"`
@@ -86,7 +83,8 @@ What is given is looked for as a stream, as the id of an event and as a key; --b
 is that of a moment in the past.
 
 The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The answer does
-not depend on it: it is looked for among the latest ` + fmt.Sprint(lookedAt) + ` in any case. Copies are listed with their event.`,
+not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are listed with
+their event.`,
 		Example: "  pawl explain case-4711\n  pawl explain case-4711 --as-of 2h -o json\n  pawl explain case-4711 --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -136,7 +134,10 @@ not depend on it: it is looked for among the latest ` + fmt.Sprint(lookedAt) + `
 func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, q *question) (*explanationView, error) {
 	v := &explanationView{Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
 	for _, c := range of {
-		h, err := historyOf(ctx, s, c.Name, q)
+		h, err := historyOf(ctx, s, c.Name, q, q.limit)
+		if err == nil && q.limit < lookedAt && h.isOpen() {
+			h, err = historyOf(ctx, s, c.Name, q, lookedAt)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -177,15 +178,25 @@ type spot struct {
 	claim  bool
 }
 
-// historyOf looks for what is asked in every sense, or in one.
-func historyOf(ctx context.Context, s *storage, consumer string, q *question) (*history, error) {
+// isOpen reports whether there is a route on which nothing of what was read has had an effect, and something earlier may have.
+func (h *history) isOpen() bool {
+	for route := range h.cut {
+		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool { return e.Route == route && e.Claim && e.Outcome == pawl.Applied }) {
+			return true
+		}
+	}
+	return false
+}
+
+// historyOf looks for what is asked in every sense, or in one. It reads so many events of each route, the latest.
+func historyOf(ctx context.Context, s *storage, consumer string, q *question, read int) (*history, error) {
 	h := &history{cut: map[string]bool{}}
 	seen := map[spot]bool{}
 	for _, kind := range []string{"stream", "event", "key"} {
 		if q.by != "" && q.by != kind {
 			continue
 		}
-		ask := pawl.EvidenceQuery{AsOf: q.asOf, Limit: q.read() + 1} // one more tells whether there is more
+		ask := pawl.EvidenceQuery{AsOf: q.asOf, Limit: read + 1} // one more tells whether there is more
 		switch kind {
 		case "stream":
 			ask.Stream = q.asked
@@ -205,7 +216,7 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question) (*
 		fresh := false
 		for i := range found {
 			e := &found[i]
-			if of[e.Route] > q.read() {
+			if of[e.Route] > read {
 				of[e.Route]--
 				h.cut[e.Route] = true
 				continue
@@ -226,7 +237,7 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question) (*
 			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
 	})
 	var err error
-	h.acts, err = actsOn(ctx, s, consumer, q, h)
+	h.acts, err = actsOn(ctx, s, consumer, q, h, read)
 	return h, err
 }
 
@@ -250,9 +261,9 @@ func rank(e *pawl.Evidence) int {
 }
 
 // actsOn are the acts of operators on the records in question.
-func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *history) ([]pawl.AuditEntry, error) {
+func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *history, read int) ([]pawl.AuditEntry, error) {
 	if slices.Contains(h.kinds, "stream") {
-		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: q.asked, AsOf: q.asOf, Limit: q.read() + 1})
+		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: q.asked, AsOf: q.asOf, Limit: read + 1})
 	}
 	var all []pawl.AuditEntry
 	seen := map[string]bool{}
@@ -261,7 +272,7 @@ func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *hi
 			continue
 		}
 		seen[e.Identity.Key] = true
-		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key, AsOf: q.asOf, Limit: q.read() + 1})
+		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key, AsOf: q.asOf, Limit: read + 1})
 		if err != nil {
 			return nil, err
 		}
@@ -456,14 +467,20 @@ func (a *app) printExplanation(v *explanationView) error {
 		return err
 	}
 	if v.earlier > 0 || v.more {
-		at := ""
-		if v.more {
-			at = "more than "
-		}
-		fmt.Fprintf(a.out, "… and %s%d earlier: --all\n", at, v.earlier)
+		fmt.Fprintf(a.out, "… and %s: --all\n", earlier(v.earlier, v.more))
 	}
 	a.writeActs(a.out, v.Acts)
 	return nil
+}
+
+func earlier(n int, more bool) string {
+	switch {
+	case n == 0:
+		return "earlier ones"
+	case more:
+		return fmt.Sprintf("more than %d earlier", n)
+	}
+	return fmt.Sprintf("%d earlier", n)
 }
 
 func (a *app) writeActs(w io.Writer, acts []actView) {

@@ -44,7 +44,7 @@ union
    and d.scope_id = s.id
    and d.processed_at > $6::timestamptz
  order by d.processed_at
- limit $5::integer)
+ limit least($5::integer, 100))
 union
 (select q.key_form, q.key_id
  from pawl_quarantine q
