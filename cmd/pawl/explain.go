@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// explained is how many events of a route are listed, where nobody asks for another number.
+	// explained is how many events of a route are listed, where nobody asks for another number. As many are read at least.
 	explained = 100
 	// lookedAt is how many are read where none of those has had an effect: what made the row is further back.
 	lookedAt = 1000
@@ -134,7 +134,7 @@ their event.`,
 func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, q *question) (*explanationView, error) {
 	v := &explanationView{Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
 	for _, c := range of {
-		h, err := historyOf(ctx, s, c.Name, q, q.limit)
+		h, err := historyOf(ctx, s, c.Name, q, max(q.limit, explained))
 		if err == nil && q.limit < lookedAt && h.isOpen() {
 			h, err = historyOf(ctx, s, c.Name, q, lookedAt)
 		}
@@ -231,8 +231,7 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 		}
 	}
 	slices.SortStableFunc(h.events, func(a, b pawl.Evidence) int {
-		// A record is kept before it is decided, also where both happened in one instant. Of what was decided in one batch, the
-		// highest version is last.
+		// A record is kept before it is decided, also where both happened in one instant.
 		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
 			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
 	})
@@ -343,8 +342,8 @@ func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.Audit
 		if e.Claim {
 			decided[e.Identity.Key] = true
 		}
-		if e.Claim && e.Outcome == pawl.Applied {
-			last = e
+		if e.Claim && e.Outcome == pawl.Applied && (last == nil || e.ProcessedAt.After(last.ProcessedAt) || e.Identity.Version >= last.Identity.Version) {
+			last = e // of one batch, whatever came early is behind what it waited for
 		}
 	}
 	var b strings.Builder
