@@ -99,6 +99,9 @@ their event.`,
 				return usage("what is to be explained is empty")
 			}
 			if all {
+				if cmd.Flags().Changed("limit") {
+					return usage("--all and --limit %d: choose one of them", q.limit)
+				}
 				q.limit = mostExplained
 			}
 			if q.limit < 1 {
@@ -125,7 +128,6 @@ their event.`,
 	cmd.Flags().StringVar(&as, "as-of", "", "as of a moment: 2h ago, or 2006-01-02T15:04:05Z")
 	cmd.Flags().IntVar(&q.limit, "limit", explained, "list so many events of each route, the latest")
 	cmd.Flags().BoolVar(&all, "all", false, "list all events")
-	cmd.MarkFlagsMutuallyExclusive("limit", "all")
 	cmd.Flags().StringVar(&q.by, "by", "", "what it is: "+strings.Join(kinds, ", ")+"; otherwise all are tried")
 	complete(cmd, "by", kinds...)
 	return cmd
