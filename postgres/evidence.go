@@ -43,10 +43,10 @@ func (a *admin[Tx]) Evidence(ctx context.Context, consumer string, q pawl.Eviden
 	return all, nil
 }
 
-// asOf is a moment for the server; zero is the end of time.
-func asOf(t time.Time) any {
+// asOf is a moment; zero is later than anything that is kept.
+func asOf(t time.Time) time.Time {
 	if t.IsZero() {
-		return pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}
+		return time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
 	}
 	return t
 }
