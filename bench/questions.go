@@ -63,7 +63,7 @@ insert into pawl_decision (
 select (lpad(to_hex((extract(epoch from timestamptz '2020-01-01') * 1000)::bigint + g), 12, '0') || '70008' || substr(md5(g::text), 1, 15))::uuid,
        md5(g::text)::uuid, g, g / %[9]d + 1, g / %[9]d, now(), now(), timestamptz '2026-01-01' + g / 100 * interval '100 ms',
        g %% %[3]d + 1, g %% (%[3]d * %[4]d) + 1, 2, 1, 1, case when g %% 100 = 0 then 4 else 1 end, 1,
-       case when g %% %[9]d = 0 then 'HOT' else 'CASE-' || (g * 2654435761) %% %[2]d end, case when g %% 10 = 1 then 'event-' || g end
+       case when g %% %[9]d = 0 then 'HOT' else 'CASE-' || ((g * 2654435761) %% %[2]d) end, case when g %% 10 = 1 then 'event-' || g end
 from generate_series(1::bigint, %[1]d) as g;
 do $$ declare i record; begin for i in select * from apart loop execute i.ddl; end loop; end $$;
 drop table apart;
@@ -71,7 +71,7 @@ insert into pawl_quarantine (
     scope_id, progress_id, position_offset, leader_epoch, cause, reason, tries, blocks, mode, code_id, key_form, key_id, stream, value, ingested_at,
     quarantined_at)
 select g %% %[3]d + 1, g %% (%[3]d * %[4]d) + 1, -g, 1, 'failure', 'no answer from the register: ' || g, 3, true, 1, 1, 1, md5('q' || g)::uuid,
-       'ASIDE-' || g %% %[6]d, convert_to(repeat('x', 300), 'UTF8'), now(), timestamptz '2026-01-01'
+       'ASIDE-' || (g %% %[6]d), convert_to(repeat('x', 300), 'UTF8'), now(), timestamptz '2026-01-01'
 from generate_series(1, %[5]d) as g;
 insert into pawl_redelivery (scope_id, progress_id, position_offset, outcome, key_form, key_id, fingerprint, mode, code_id, ingested_at, processed_at, reason)
 select scope_id, progress_id, position_offset, 7, key_form, key_id, key_id, 1, 1, now(), quarantined_at, reason
@@ -91,7 +91,7 @@ insert into pawl_decision (
     type_id, code_id, key_form, outcome, mode, stream, event_id)
 select unhex(printf('%%012x', 1577836800000 + g) || '70008' || printf('%%015x', g * 2654435761)), zeroblob(16), g, g / %[9]d + 1, g / %[9]d, 0, 0,
        1767225600000000 + g / 100 * 100000, g %% %[3]d + 1, g %% (%[3]d * %[4]d) + 1, 2, 1, 1, case when g %% 100 = 0 then 4 else 1 end, 1,
-       case when g %% %[9]d = 0 then 'HOT' else 'CASE-' || (g * 2654435761) %% %[2]d end, case when g %% 10 = 1 then 'event-' || g end
+       case when g %% %[9]d = 0 then 'HOT' else 'CASE-' || ((g * 2654435761) %% %[2]d) end, case when g %% 10 = 1 then 'event-' || g end
 from n;
 create index pawl_decision_stream on pawl_decision (stream, scope_id, processed_at) where stream is not null;
 create index pawl_decision_event on pawl_decision (event_id) where event_id is not null;
@@ -100,7 +100,7 @@ insert into pawl_quarantine (
     scope_id, progress_id, position_offset, leader_epoch, cause, reason, tries, blocks, mode, code_id, key_form, key_id, stream, value, ingested_at,
     quarantined_at)
 select g %% %[3]d + 1, g %% (%[3]d * %[4]d) + 1, -g, 1, 'failure', 'no answer from the register: ' || g, 3, 1, 1, 1, 1,
-       unhex(printf('%%032x', g)), 'ASIDE-' || g %% %[6]d, zeroblob(300), 0, 0
+       unhex(printf('%%032x', g)), 'ASIDE-' || (g %% %[6]d), zeroblob(300), 0, 0
 from n;
 insert into pawl_redelivery (scope_id, progress_id, position_offset, outcome, key_form, key_id, fingerprint, mode, code_id, ingested_at, processed_at, reason)
 select scope_id, progress_id, position_offset, 7, key_form, key_id, key_id, 1, 1, 0, 0, reason
