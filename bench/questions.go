@@ -158,8 +158,9 @@ func (b *bench) questions(ctx context.Context, n int) error {
 	if err := topics.adopt(ctx, b, dir); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s decisions, %s of them of one stream; %s records set aside, %s streams blocked; %d consumers with %d partitions on %s, %d records behind in each (made in %s)\n\n",
-		thousands(float64(n)), thousands(float64(n/hotShare)), thousands(float64(min(aside, n))), thousands(float64(min(blocked, n))), askers, askers*perAsker, kind, waiting,
+	fmt.Printf("\n%s decisions, %s of them of one stream; %s records set aside, %s streams blocked\n", thousands(float64(n)),
+		thousands(float64(n/hotShare)), thousands(float64(min(aside, n))), thousands(float64(min(blocked, n))))
+	fmt.Printf("%d consumers with %d partitions on %s, %d records behind in each (made in %s)\n\n", askers, askers*perAsker, kind, waiting,
 		time.Since(began).Round(time.Second))
 
 	owner := func(g int) string { return fmt.Sprintf("asker-%d", g%askers+1) }

@@ -33,6 +33,7 @@ type explanationView struct {
 	Events []eventView `json:"events"`
 	Acts   []actView   `json:"acts"` // of operators
 
+	limit   int
 	earlier int  // events that were read and are not listed
 	more    bool // and there are more, which were not read
 }
@@ -134,7 +135,7 @@ their event.`,
 }
 
 func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, q *question) (*explanationView, error) {
-	v := &explanationView{Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
+	v := &explanationView{limit: q.limit, Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
 	for _, c := range of {
 		h, err := historyOf(ctx, s, c.Name, q, max(q.limit, explained))
 		if err == nil && q.limit < lookedAt && h.isOpen() {
@@ -468,7 +469,11 @@ func (a *app) printExplanation(v *explanationView) error {
 		return err
 	}
 	if v.earlier > 0 || v.more {
-		fmt.Fprintf(a.out, "… and %s: --all\n", earlier(v.earlier, v.more))
+		further := "--all"
+		if v.limit >= mostExplained {
+			further = "--limit, which is " + fmt.Sprint(v.limit)
+		}
+		fmt.Fprintf(a.out, "… and %s: %s\n", earlier(v.earlier, v.more), further)
 	}
 	a.writeActs(a.out, v.Acts)
 	return nil
