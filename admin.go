@@ -29,6 +29,9 @@ type Admin interface {
 	// QuarantineGroups counts what is open by route and cause, most first.
 	QuarantineGroups(ctx context.Context, consumer string) ([]QuarantineGroup, error)
 
+	// Waiting counts what waits for someone. It takes moments, however much there is: QuarantineGroups and BlockedStreams say more.
+	Waiting(ctx context.Context, consumer string) (Waiting, error)
+
 	// QuarantineItem is one of them, with its bytes and revisions.
 	QuarantineItem(ctx context.Context, id int64) (*QuarantineItem, error)
 
@@ -64,7 +67,8 @@ type Admin interface {
 	// Resume ends a pause.
 	Resume(ctx context.Context, consumer, by, why string, at time.Time) error
 
-	// Evidence lists what was decided and why, oldest first.
+	// Evidence lists what was decided and why, oldest first. It is found from its end, so that how long it takes depends on how
+	// much is asked for, and not on how much there is.
 	Evidence(ctx context.Context, consumer string, q EvidenceQuery) ([]Evidence, error)
 
 	// Audit lists what operators did, oldest first.
@@ -110,10 +114,17 @@ func ValidateActor(op, by, why string, at time.Time) error {
 	return &Error{Op: op, Class: Validation, Err: errors.Join(errs...)}
 }
 
+// Waiting is how much of a consumer waits for someone.
+type Waiting struct {
+	Quarantined    int // records that are open in quarantine
+	BlockedStreams int // streams that a record blocks, or whose records are still being released
+}
+
 // PartitionProgress is how far a partition has come in the store.
 type PartitionProgress struct {
 	Partition  Partition
 	Next       int64 // every offset below it is settled
+	Received   int64 // the offset after the last one that the owner had received, when it last settled something; at least Next
 	Epoch      int64
 	Owned      bool // taken and not given back: by a member that works, or one that crashed
 	Crashes    int  // owners in a row that ended without settling anything

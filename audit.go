@@ -20,7 +20,8 @@ type AuditQuery struct {
 	Operation int64
 	Key       string // of the record that was acted on
 	Stream    string
-	Limit     int // the latest so many; 0: MostListed
+	AsOf      time.Time // leaves out what was done after it; zero: nothing
+	Limit     int       // the latest so many; of a Key or Stream, on its latest so many records. 0: MostListed
 }
 
 // Validate refuses a query that asks for several things. Stores call it.

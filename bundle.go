@@ -141,7 +141,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	w := &Work[Tx]{
 		Decisions: decisions, Now: now,
 		Beside: l.order != OrderPartition, Turn: &l.committing,
-		Frontier: func() int64 { return l.progress.after(offsets) },
+		Frontier: func() (next, received int64) { return l.progress.after(offsets) },
 		Settled:  func() { l.progress.settle(offsets, l.owned) },
 	}
 	w.Run = func(ctx context.Context, s Session[Tx]) error {

@@ -65,6 +65,11 @@ type Config struct {
 	// CommitInterval is how often offsets are committed to the source. Default: 1 s.
 	CommitInterval time.Duration
 
+	// SealInterval is how often what operators did is sealed, where anything was done: see [Admin.SealAudit]. The first time is a
+	// minute after the start. The hash of a seal is in the log line "audit sealed": kept where the database's owner cannot write,
+	// it tells later whether anything before it was rewritten. -1: never. Default: 1 h.
+	SealInterval time.Duration
+
 	// ShutdownTimeout bounds the wait for work in flight when the runner stops or loses a partition. Default: 10 s.
 	ShutdownTimeout time.Duration
 
@@ -155,6 +160,7 @@ func (c Config) withDefaults() Config {
 	defTime(&c.BatchTime, 250*time.Millisecond)
 	defTime(&c.HandlerTimeout, 30*time.Second)
 	defTime(&c.CommitInterval, time.Second)
+	defTime(&c.SealInterval, time.Hour)
 	defTime(&c.ShutdownTimeout, 10*time.Second)
 	if c.Version == "" {
 		c.Version = buildVersion()
@@ -190,6 +196,9 @@ func (c *Config) validate() error {
 	}
 	if c.MaxDeaths != -1 && c.MaxDeaths < 3 {
 		bad("Config.MaxDeaths is %d: it is at least 3, or -1 for never", c.MaxDeaths)
+	}
+	if c.SealInterval < 0 && c.SealInterval != -1 {
+		bad("Config.SealInterval is %s: it is positive, or -1 for never", c.SealInterval)
 	}
 	if c.OnPoison > PoisonStop {
 		bad("Config.OnPoison is %d, which is none", c.OnPoison)

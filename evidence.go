@@ -10,7 +10,13 @@ type EvidenceQuery struct {
 	Key     string
 	EventID string // of what was decided; a record that was only ever held or set aside is found by its key or stream
 	Stream  string
-	Limit   int // 0: MostListed
+
+	// AsOf leaves out what was decided after it. Zero: nothing.
+	AsOf time.Time
+
+	// Limit is how many are wanted of each route, the latest. Of a stream, that are its latest events, with the copies of them:
+	// a copy of an event that is older than those is not looked for. 0: MostListed.
+	Limit int
 }
 
 // Validate refuses a query that asks for nothing, or for several things. Stores call it.

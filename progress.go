@@ -51,11 +51,11 @@ func (p *progress) receive(r *Record) bool {
 	return !r.Control
 }
 
-// after is the position that a transaction settling offsets, which ascend, may write.
-func (p *progress) after(offsets []int64) int64 {
+// after is the position that a transaction settling offsets, which ascend, may write, and how far was received by now.
+func (p *progress) after(offsets []int64) (next, received int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.marks.FrontierAfter(offsets)
+	return p.marks.FrontierAfter(offsets), p.marks.Received()
 }
 
 // settle follows a commit to the store.
@@ -73,6 +73,13 @@ func (p *progress) position() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stored.next
+}
+
+// unmoved is what a transaction that settles nothing may write.
+func (p *progress) unmoved() (next, received int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stored.next, p.marks.Received()
 }
 
 // ahead counts what is remembered beyond the frontier.

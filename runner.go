@@ -150,6 +150,7 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	}
 	r.work.Go(func() { r.commitLoop(readCtx) })
 	r.work.Go(func() { r.ordersLoop(readCtx) })
+	r.work.Go(func() { r.sealLoop(readCtx) })
 
 	topics := make([]string, 0, len(r.byTopic))
 	for t := range r.byTopic {

@@ -1,6 +1,10 @@
 package pawl
 
-import "time"
+import (
+	"context"
+	"encoding/hex"
+	"time"
+)
 
 // AuditSeal is over the heads of a consumer's chains that have grown since the seal before, and over that seal. Who keeps the
 // Chain of one seal elsewhere can tell later whether anything that was sealed by then has been rewritten.
@@ -48,4 +52,32 @@ func (s *AuditSeal) Sum() []byte {
 		e.bytes(h.Head)
 	}
 	return e.sum()
+}
+
+// firstSeal is how long after the start the first seal is made: a process that never lives for Config.SealInterval makes one too.
+const firstSeal = time.Minute
+
+// sealLoop seals by time what operators did. Members do so side by side: a seal is over what has grown since the last one, whoever
+// made that, and where nothing has, none is made.
+func (r *Runner[Tx]) sealLoop(ctx context.Context) {
+	if r.cfg.SealInterval < 0 {
+		return
+	}
+	next := time.NewTimer(min(firstSeal, r.cfg.SealInterval))
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-next.C:
+		}
+		next.Reset(r.cfg.SealInterval)
+		at := r.cfg.Now().Truncate(time.Microsecond)
+		switch seal, err := r.store.Admin().SealAudit(ctx, r.cfg.Consumer, at); {
+		case err != nil && ctx.Err() == nil:
+			r.cfg.Logger.Warn("audit not sealed: tried again", "error", err)
+		case err == nil && seal.Number > 0 && seal.At.Equal(at): // else it is an earlier one
+			r.cfg.Logger.Info("audit sealed", "seal", seal.Number, "acts", seal.Acts, "hash", hex.EncodeToString(seal.Chain))
+		}
+	}
 }

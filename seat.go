@@ -123,7 +123,7 @@ func (s *seat[Tx]) isFenced() bool {
 	for n := 1; ; n++ {
 		err := l.bound.Apply(s.ctx, l.owned, &Work[Tx]{
 			Now: s.r.cfg.Now(), Run: func(context.Context, Session[Tx]) error { return nil },
-			Turn: &l.committing, Frontier: l.progress.position, Settled: func() { l.progress.settle(nil, l.owned) },
+			Turn: &l.committing, Frontier: l.progress.unmoved, Settled: func() { l.progress.settle(nil, l.owned) },
 		})
 		switch {
 		case errors.Is(err, ErrFenced):

@@ -21,6 +21,7 @@ func TestLogLinesAreDocumentedAndShareTheirKeys(t *testing.T) {
 	keys := []string{
 		"partition", "route", "offset", "next", "committed", "epoch", "records", "state", "halted", "cause", "class", "reason", "hint",
 		"error", "retry_in", "to", "by", "why", "after", "names", "crashes", "topic", "was", "is", "instance", "brokers", "consumer",
+		"seal", "acts", "hash",
 	}
 	lines := 0
 	for _, dir := range []string{".", "kafka"} {

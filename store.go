@@ -39,8 +39,8 @@ type BoundStore[Tx any] interface {
 	//  2. call w.Run, which runs handlers in the transaction and gives every decision its Outcome;
 	//  3. insert one row per decision (claim and evidence in one), the later copies, and the quarantined and held records;
 	//     settle what was kept: see [Kept]; what came early (Expected is set) is held, and opens a gap;
-	//  4. last, within w.Commit, advance the position to w.Next while proving that o's epoch is current and that the database has not gone
-	//     back behind what o has seen; then commit.
+	//  4. last, within w.Commit, advance the position to w.Next (and keep w.Received beside it) while proving that o's epoch is
+	//     current and that the database has not gone back behind what o has seen; then commit.
 	//
 	// On nil everything is durable, and o has moved on. On any error nothing is: the transaction was rolled back, or was
 	// found not to have committed. Where the answer to COMMIT is lost, Apply finds out under the lock of the progress row
@@ -116,6 +116,7 @@ type Ownership struct {
 type Work[Tx any] struct {
 	Decisions []*Decision
 	Next      int64     // the position once this batch is settled; kept records leave it where it is. See Frontier
+	Received  int64     // the offset after the last one that the owner has received; below Next, it is Next. See Frontier
 	Now       time.Time // the time to write wherever a row says when
 
 	// Gaps are the gaps of the streams of those decisions that are Gapped. Set by the store before it calls Run, which may add
@@ -123,11 +124,11 @@ type Work[Tx any] struct {
 	Gaps []Gap
 
 	// Beside says that other batches of this ownership may be under way: what can be done before Commit should be. Turn is
-	// then shared by them. Frontier gives Next when it is this batch's turn to commit, and Settled is called when it has. All
-	// are nil where there is no need.
+	// then shared by them. Frontier gives Next and Received when it is this batch's turn to commit, and Settled is called when
+	// it has. All are nil where there is no need.
 	Beside   bool
 	Turn     sync.Locker
-	Frontier func() int64
+	Frontier func() (next, received int64)
 	Settled  func()
 
 	// Run is called once, inside the transaction, after Prior has been set. It gives every decision an Outcome. An error
@@ -143,7 +144,7 @@ func (w *Work[Tx]) Commit(f func() error) error {
 		defer w.Turn.Unlock()
 	}
 	if w.Frontier != nil {
-		w.Next = w.Frontier()
+		w.Next, w.Received = w.Frontier()
 	}
 	if err := f(); err != nil {
 		return err

@@ -14,10 +14,10 @@ func TestAKeptRecordMovesNoPosition(t *testing.T) {
 	var nexts []int64
 	store.before = func(_ context.Context, w *Work[int]) error {
 		frontier := w.Frontier
-		w.Frontier = func() int64 {
-			next := frontier()
+		w.Frontier = func() (next, received int64) {
+			next, received = frontier()
 			nexts = append(nexts, next)
-			return next
+			return next, received
 		}
 		return nil
 	}
@@ -35,6 +35,34 @@ func TestAKeptRecordMovesNoPosition(t *testing.T) {
 		d.pass(time.Minute)
 		if want := []int64{2, 2, 3, 4}; !slices.Equal(nexts, want) {
 			d.t.Errorf("positions %d, want %d", nexts, want)
+		}
+	})
+}
+
+// How far was received is told with each batch: status knows what an owner has in hand without asking it.
+func TestTheStoreIsToldHowFarWasReceived(t *testing.T) {
+	store := newDeskStore()
+	var told [][2]int64
+	store.before = func(_ context.Context, w *Work[int]) error {
+		frontier := w.Frontier
+		w.Frontier = func() (next, received int64) {
+			next, received = frontier()
+			told = append(told, [2]int64{next, received})
+			return next, received
+		}
+		return nil
+	}
+	atDesk(t, store, Config{MaxBatch: 2}, func(r *Runner[int]) {
+		Handle(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int64](offsetOf{}),
+			func(context.Context, int, Envelope[int64]) error { time.Sleep(time.Second); return nil })
+	}, func(d *desk) {
+		p, _ := d.assign("t")
+		d.in.Take(p, recordsOf(p, 0, 3))
+		d.pass(time.Second)
+		d.in.Take(p, recordsOf(p, 3, 2))
+		d.pass(time.Minute)
+		if want := [][2]int64{{2, 5}, {3, 5}, {4, 5}, {5, 5}}; !slices.Equal(told, want) {
+			d.t.Errorf("told %d, want %d", told, want)
 		}
 	})
 }

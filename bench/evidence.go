@@ -15,6 +15,8 @@ var ways = []struct{ name, ddl, find string }{
 	{"btree (scope, stream)", `create index way on pawl_decision (scope_id, stream)`, `scope_id = 1 and stream = $1`},
 	{"hash (stream)", `create index way on pawl_decision using hash (stream)`, `stream = $1`},
 	{"btree (hash of stream)", `create index way on pawl_decision (hashtextextended(stream, 0))`, `hashtextextended(stream, 0) = hashtextextended($1, 0) and stream = $1`},
+	{"btree (hash of scope and stream, time)", `create index way on pawl_decision (hashtextextended(stream, scope_id), processed_at)`,
+		`hashtextextended(stream, scope_id) = hashtextextended($1, 1) and stream = $1`},
 	{"gin (hashes of stream and event)", `create index way on pawl_decision using gin ((array[hashtext(stream), hashtext(coalesce(event_id, key_id::text))]))`,
 		`array[hashtext(stream), hashtext(coalesce(event_id, key_id::text))] @> array[hashtext($1)] and stream = $1`},
 }

@@ -50,6 +50,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer b.close(ctx)
 	switch {
+	case o.asked:
+		return b.questions(ctx, o.history)
 	case o.memory:
 		return b.backlog(ctx)
 	case o.order:
@@ -74,6 +76,7 @@ type options struct {
 	memory, order      bool
 	byStream, effects  bool
 	storm, sqlite      bool
+	asked              bool
 	history            int
 }
 
@@ -95,6 +98,7 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.effects, "effects", false, "instead: declared effects, each next to the classic consumer that does the same and to COPY of its rows")
 	f.BoolVar(&o.storm, "storm", false, "instead: what disorder costs a projection, streams in reverse by blocks of ten")
 	f.BoolVar(&o.sqlite, "sqlite", false, "instead: a declared projection on SQLite, next to a transaction per record")
+	f.BoolVar(&o.asked, "questions", false, "instead: how long people wait for pawl explain, status and test, on 10,000,000 decisions or -existing of them (with -sqlite: there)")
 	f.IntVar(&o.history, "existing", 0, "instead: pawl-batch on tables that hold this many decisions already, such as 10,000,000 of them")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -104,8 +108,11 @@ func parse(args []string) (*options, error) {
 	}
 	given := map[string]bool{}
 	f.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	if o.order && !given["n"] {
+	if (o.order || o.asked) && !given["n"] {
 		o.n = 1000 // of the other workload, which is not used
+	}
+	if o.asked && o.history == 0 {
+		o.history = 10_000_000
 	}
 	if o.memory && !given["n"] {
 		o.n = 1_000_000

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -61,21 +62,28 @@ func (s *Source) look(ctx context.Context, admin *kadm.Client, topics []string) 
 	if len(names) == 0 {
 		return nil, nil
 	}
-	starts, err := admin.ListStartOffsets(ctx, names...)
+	var starts, ends kadm.ListedOffsets
+	var commits kadm.OffsetResponses
+	var owned map[ownedPartition]string
+	err = atOnce(
+		func() (err error) { starts, err = admin.ListStartOffsets(ctx, names...); return err },
+		func() (err error) { ends, err = admin.ListCommittedOffsets(ctx, names...); return err },
+		func() (err error) {
+			commits, err = patiently(ctx, func() (kadm.OffsetResponses, error) { return admin.FetchOffsets(ctx, s.cfg.Group) })
+			if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+				return fmt.Errorf("ask for the offsets of group %s: %w", s.cfg.Group, err)
+			}
+			return nil
+		},
+		func() (err error) {
+			owned, err = patiently(ctx, func() (map[ownedPartition]string, error) { return owners(ctx, admin, s.cfg.Group) })
+			if err != nil {
+				return fmt.Errorf("ask for the members of group %s: %w", s.cfg.Group, err)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
-	}
-	ends, err := admin.ListCommittedOffsets(ctx, names...)
-	if err != nil {
-		return nil, err
-	}
-	commits, err := patiently(ctx, func() (kadm.OffsetResponses, error) { return admin.FetchOffsets(ctx, s.cfg.Group) })
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("ask for the offsets of group %s: %w", s.cfg.Group, err)
-	}
-	owners, err := patiently(ctx, func() (map[ownedPartition]string, error) { return owners(ctx, admin, s.cfg.Group) })
-	if err != nil {
-		return nil, fmt.Errorf("ask for the members of group %s: %w", s.cfg.Group, err)
 	}
 	var all []Log
 	for _, name := range names {
@@ -90,11 +98,27 @@ func (s *Source) look(ctx context.Context, admin *kadm.Client, topics []string) 
 			if c, ok := commits.Lookup(name, p.Partition); ok && c.Err == nil {
 				l.Committed = c.At
 			}
-			l.Owner = owners[ownedPartition{name, p.Partition}]
+			l.Owner = owned[ownedPartition{name, p.Partition}]
 			all = append(all, l)
 		}
 	}
 	return all, nil
+}
+
+// atOnce runs what does not depend on each other, and returns the first error in the order given.
+func atOnce(all ...func() error) error {
+	errs := make([]error, len(all))
+	var done sync.WaitGroup
+	for i, f := range all {
+		done.Go(func() { errs[i] = f() })
+	}
+	done.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 type ownedPartition struct {

@@ -22,7 +22,7 @@ func (a *admin[Tx]) Progress(ctx context.Context, consumer string) ([]pawl.Parti
 		var p pawl.PartitionProgress
 		var topic pgtype.UUID
 		var acquired, advanced *time.Time
-		err := scan(&p.Partition.Topic, &topic, &p.Partition.Index, &p.Next, &p.Epoch, &p.Owned, &p.Crashes, &acquired, &advanced)
+		err := scan(&p.Partition.Topic, &topic, &p.Partition.Index, &p.Next, &p.Received, &p.Epoch, &p.Owned, &p.Crashes, &acquired, &advanced)
 		p.Partition.TopicID, p.AcquiredAt, p.AdvancedAt = topic.Bytes, timeOf(acquired), timeOf(advanced)
 		all = append(all, p)
 		return err

@@ -77,7 +77,7 @@ func (s *bound[Tx]) isContended() bool { return s.contended.Load() > 0 && s.cont
 func (s *bound[Tx]) advance(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *pawl.Work[Tx], before []stmt, guard string) (seq int64, err error) {
 	err = t.exec(ctx, append(before,
 		stmt{
-			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Token, o.Seq, w.Next, w.Now, guard}, after: fault.Advanced,
+			sql: s.query["advance"], args: []any{int32(o.Row), o.Epoch, o.Token, o.Seq, w.Next, w.Received, w.Now, guard}, after: fault.Advanced,
 			row: func(scan func(...any) error) error { return scan(&seq) },
 		},
 		stmt{sql: s.query["commit"], after: fault.Committed},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -40,15 +41,20 @@ func (a *admin[Tx]) Audit(ctx context.Context, consumer string, q pawl.AuditQuer
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	var form, key any
-	if q.Key != "" {
-		k := pawl.NewKeyID(q.Key)
-		form, key = int16(k.Form), uuid(k.ID)
+	text, args := a.query["list_audit"], []any{consumer, q.Operation, asOf(q.AsOf), listed(q.Limit)}
+	if q.Key+q.Stream != "" { // one of them is empty
+		of := "records_of_stream"
+		var form, key any
+		if q.Key != "" {
+			of = "records_of_key"
+			k := pawl.NewKeyID(q.Key)
+			form, key = int16(k.Form), uuid(k.ID)
+		}
+		text = strings.Replace(a.query["list_audit_of_records"], "{{records}}", a.query[of], 1)
+		args = []any{consumer, storable(q.Stream), form, key, asOf(q.AsOf), listed(q.Limit)}
 	}
 	var all []pawl.AuditEntry
-	err := a.link.exec(ctx, stmt{sql: a.query["list_audit"], args: []any{
-		consumer, q.Operation, form, key, orNull(storable(q.Stream)), listed(q.Limit),
-	}, row: func(scan func(...any) error) error {
+	err := a.link.exec(ctx, stmt{sql: text, args: args, row: func(scan func(...any) error) error {
 		var e pawl.AuditEntry
 		var topic pgtype.UUID
 		var outcome int16

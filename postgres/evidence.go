@@ -28,7 +28,7 @@ func (a *admin[Tx]) Evidence(ctx context.Context, consumer string, q pawl.Eviden
 	}
 	query := strings.Replace(a.query["evidence"], "{{keys}}", a.query[by], 1)
 	var all []pawl.Evidence
-	search := stmt{sql: query, args: []any{consumer, form, id, storable(text), listed(q.Limit)}, row: func(scan func(...any) error) error {
+	search := stmt{sql: query, args: []any{consumer, form, id, storable(text), listed(q.Limit), asOf(q.AsOf)}, row: func(scan func(...any) error) error {
 		e, err := scanEvidence(scan)
 		all = append(all, e)
 		return err
@@ -41,6 +41,14 @@ func (a *admin[Tx]) Evidence(ctx context.Context, consumer string, q pawl.Eviden
 		return nil, fmt.Errorf("look for evidence of %q: %w", consumer, err)
 	}
 	return all, nil
+}
+
+// asOf is a moment; zero is later than anything that is kept.
+func asOf(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	}
+	return t
 }
 
 func scanEvidence(scan func(...any) error) (e pawl.Evidence, err error) {

@@ -68,6 +68,17 @@ func (a *admin[Tx]) QuarantineGroups(ctx context.Context, consumer string) ([]pa
 	return all, nil
 }
 
+// Waiting counts. See pawl.Admin.
+func (a *admin[Tx]) Waiting(ctx context.Context, consumer string) (n pawl.Waiting, err error) {
+	err = a.link.exec(ctx, stmt{sql: a.query["count_waiting"], args: []any{consumer}, row: func(scan func(...any) error) error {
+		return scan(&n.Quarantined, &n.BlockedStreams)
+	}})
+	if err != nil {
+		return n, fmt.Errorf("count what waits in %q: %w", consumer, err)
+	}
+	return n, nil
+}
+
 // QuarantineItem is one record, whole. See pawl.Admin.
 func (a *admin[Tx]) QuarantineItem(ctx context.Context, id int64) (*pawl.QuarantineItem, error) {
 	var consumer string

@@ -27,7 +27,7 @@ func (a *admin) Progress(ctx context.Context, consumer string) ([]pawl.Partition
 		var p pawl.PartitionProgress
 		var topic []byte
 		var acquired, advanced sql.NullInt64
-		err := rows.Scan(&p.Partition.Topic, &topic, &p.Partition.Index, &p.Next, &p.Epoch, &p.Owned, &p.Crashes, &acquired, &advanced)
+		err := rows.Scan(&p.Partition.Topic, &topic, &p.Partition.Index, &p.Next, &p.Received, &p.Epoch, &p.Owned, &p.Crashes, &acquired, &advanced)
 		if err != nil {
 			return nil, fmt.Errorf("list progress of %q: %w", consumer, err)
 		}

@@ -288,7 +288,8 @@ func (a *application) insert(ctx context.Context, name string, ds []*pawl.Decisi
 func (a *application) advance(ctx context.Context) (seq int64, err error) {
 	o := a.owned
 	err = a.tx.QueryRowContext(ctx, query("advance"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch),
-		sql.Named("token", o.Token), sql.Named("seq", o.Seq), sql.Named("next", a.work.Next), sql.Named("now", micros(a.work.Now))).Scan(&seq)
+		sql.Named("token", o.Token), sql.Named("seq", o.Seq), sql.Named("next", a.work.Next), sql.Named("received", a.work.Received),
+		sql.Named("now", micros(a.work.Now))).Scan(&seq)
 	if !errors.Is(err, sql.ErrNoRows) {
 		return seq, err
 	}

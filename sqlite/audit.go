@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl"
@@ -41,13 +42,21 @@ func (a *admin) Audit(ctx context.Context, consumer string, q pawl.AuditQuery) (
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	var form, key any
-	if q.Key != "" {
+	text := query("list_audit")
+	args := []any{sql.Named("consumer", consumer), sql.Named("as_of", asOf(q.AsOf)), sql.Named("limit", listed(q.Limit))}
+	switch {
+	case q.Key != "":
 		k := pawl.NewKeyID(q.Key)
-		form, key = int64(k.Form), k.ID[:]
+		text = strings.Replace(query("list_audit_of_records"), "{{records}}", query("records_of_key"), 1)
+		args = append(args, sql.Named("form", int64(k.Form)), sql.Named("key", k.ID[:]))
+	case q.Stream != "":
+		text = strings.Replace(query("list_audit_of_records"), "{{records}}", query("records_of_stream"), 1)
+		args = append(args, sql.Named("stream", q.Stream))
+	default:
+		args = append(args, sql.Named("operation", q.Operation))
 	}
 	var all []pawl.AuditEntry
-	err := a.each(ctx, "list_audit", func(scan func(...any) error) error {
+	err := a.eachOf(ctx, text, func(scan func(...any) error) error {
 		var e pawl.AuditEntry
 		var at int64
 		var topic []byte
@@ -57,8 +66,7 @@ func (a *admin) Audit(ctx context.Context, consumer string, q pawl.AuditQuery) (
 		e.At = time.UnixMicro(at)
 		all = append(all, e)
 		return err
-	}, sql.Named("consumer", consumer), sql.Named("operation", q.Operation), sql.Named("form", form), sql.Named("key", key),
-		sql.Named("stream", orNull(q.Stream)), sql.Named("limit", listed(q.Limit)))
+	}, args...)
 	if err != nil {
 		return nil, fmt.Errorf("read the audit of %q: %w", consumer, err)
 	}

@@ -1,9 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +18,7 @@ func (a *admin) Evidence(ctx context.Context, consumer string, q pawl.EvidenceQu
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
-	args := []any{sql.Named("consumer", consumer), sql.Named("limit", listed(q.Limit))}
+	args := []any{sql.Named("limit", listed(q.Limit)), sql.Named("as_of", asOf(q.AsOf))}
 	by := "evidence_by_stream"
 	if asked := q.Key + q.EventID; asked != "" { // one of them is empty
 		k := pawl.NewKeyID(asked)
@@ -28,28 +31,55 @@ func (a *admin) Evidence(ctx context.Context, consumer string, q pawl.EvidenceQu
 	if text := q.EventID + q.Stream; text != "" {
 		args = append(args, sql.Named("text", text))
 	}
-	var all []pawl.Evidence
-	rows, err := a.reader.QueryContext(ctx, strings.Replace(query("evidence"), "{{keys}}", query(by), 1), args...)
+	var scopes []int64
+	err := a.each(ctx, "scopes_of_consumer", func(scan func(...any) error) error {
+		var id int64
+		err := scan(&id)
+		scopes = append(scopes, id)
+		return err
+	}, consumer)
 	if err != nil {
 		return nil, fmt.Errorf("look for evidence of %q: %w", consumer, err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		e, err := scanEvidence(rows)
+	text := strings.Replace(query("evidence"), "{{keys}}", query(by), 1)
+	var all []pawl.Evidence
+	for _, scope := range scopes {
+		err := a.eachOf(ctx, text, func(scan func(...any) error) error {
+			e, err := scanEvidence(scan)
+			all = append(all, e)
+			return err
+		}, append(args, sql.Named("scope", scope))...)
 		if err != nil {
 			return nil, fmt.Errorf("look for evidence of %q: %w", consumer, err)
 		}
-		all = append(all, e)
 	}
-	return all, rows.Err()
+	slices.SortStableFunc(all, func(x, y pawl.Evidence) int { // each scope's are in order
+		return cmp.Or(x.ProcessedAt.Compare(y.ProcessedAt), cmp.Compare(claims(&x), claims(&y)), cmp.Compare(x.Identity.Version, y.Identity.Version))
+	})
+	return all, nil
 }
 
-func scanEvidence(rows *sql.Rows) (e pawl.Evidence, err error) {
+func claims(e *pawl.Evidence) int {
+	if e.Claim {
+		return 1
+	}
+	return 0
+}
+
+// asOf is a moment as it is kept; zero is the end of time.
+func asOf(t time.Time) int64 {
+	if t.IsZero() {
+		return math.MaxInt64
+	}
+	return micros(t)
+}
+
+func scanEvidence(scan func(...any) error) (e pawl.Evidence, err error) {
 	var topic, keyID, key, print, by []byte
 	var form, version, versionBefore, schema, occurred sql.NullInt64
 	var ingested, processed int64
 	var accepted, reason, kind, streamKind, stream, event, message, correlation, causation, row, before, after sql.NullString
-	err = rows.Scan(&e.Route, &e.Partition.Topic, &topic, &e.Partition.Index, &e.Offset, &form, &keyID, &key, &print, &accepted,
+	err = scan(&e.Route, &e.Partition.Topic, &topic, &e.Partition.Index, &e.Offset, &form, &keyID, &key, &print, &accepted,
 		&e.Outcome, &reason, &e.Claim, &e.Mode, &e.Code, &kind, &streamKind, &stream, &version, &versionBefore, &schema, &event,
 		&message, &correlation, &causation, &occurred, &ingested, &processed, &row, &before, &after, &by)
 	if err != nil {

@@ -115,7 +115,12 @@ func blob(b []byte, none bool) []byte {
 
 // each reads every row of a named query.
 func (s *Store) each(ctx context.Context, name string, row func(scan func(...any) error) error, args ...any) error {
-	rows, err := s.reader.QueryContext(ctx, query(name), args...)
+	return s.eachOf(ctx, query(name), row, args...)
+}
+
+// eachOf is each of a query that was put together.
+func (s *Store) eachOf(ctx context.Context, text string, row func(scan func(...any) error) error, args ...any) error {
+	rows, err := s.reader.QueryContext(ctx, text, args...)
 	if err != nil {
 		return err
 	}

@@ -83,6 +83,15 @@ func (a *admin) QuarantineGroups(ctx context.Context, consumer string) ([]pawl.Q
 	return all, nil
 }
 
+// Waiting counts. See pawl.Admin.
+func (a *admin) Waiting(ctx context.Context, consumer string) (n pawl.Waiting, err error) {
+	err = a.each(ctx, "count_waiting", func(scan func(...any) error) error { return scan(&n.Quarantined, &n.BlockedStreams) }, consumer)
+	if err != nil {
+		return n, fmt.Errorf("count what waits in %q: %w", consumer, err)
+	}
+	return n, nil
+}
+
 // QuarantineItem is one record, whole. See pawl.Admin.
 func (a *admin) QuarantineItem(ctx context.Context, id int64) (*pawl.QuarantineItem, error) {
 	var consumer string

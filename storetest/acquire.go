@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -17,6 +18,7 @@ func acquireTests[Tx any]() []test[Tx] {
 		{"owners that do not give back are counted until one advances", acquireCountsCrashes[Tx]},
 		{"releasing is for the current owner only", releaseByStaleOwner[Tx]},
 		{"releasing twice is not an error", releaseTwice[Tx]},
+		{"how far was received is kept with the position, and lost with its owner", receivedIsKept[Tx]},
 	}
 }
 
@@ -151,4 +153,43 @@ func moveByOwner[Tx any](t *testing.T, h Harness[Tx]) {
 		t.Errorf("move by an earlier owner: got %v, want %v", err, pawl.ErrFenced)
 	}
 	w.wantInt(4, `select next_offset from pawl_progress`)
+}
+
+func receivedIsKept[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	received := func(want int64, when string) {
+		t.Helper()
+		all, err := w.Store.Admin().Progress(w.ctx, "billing")
+		if err != nil || len(all) != 1 || all[0].Received != want {
+			t.Errorf("%s: %+v, %v, want %d received", when, all, err, want)
+		}
+	}
+	o := c.acquire(partition(0), 5)
+	received(5, "at the start")
+	batch := work(c.settle, record(partition(0), 5, "a", "v"))
+	batch.Received = 40
+	if err := c.store.Apply(w.ctx, o, batch); err != nil {
+		t.Fatal(err)
+	}
+	received(40, "with more in hand than was settled")
+	batch = work(c.settle, record(partition(0), 6, "b", "v"))
+	batch.Frontier = func() (next, received int64) { return 7, 50 }
+	if err := c.store.Apply(w.ctx, o, batch); err != nil {
+		t.Fatal(err)
+	}
+	received(50, "as of the turn to commit")
+	c.refused(nil, o, work(func(context.Context, pawl.Session[Tx], *pawl.Decision) error { return errors.New("no") }, record(partition(0), 7, "c", "v")))
+	received(50, "after a batch that failed")
+	if err := c.store.Release(w.ctx, o); err != nil {
+		t.Fatal(err)
+	}
+	o = c.acquire(partition(0), 0)
+	received(7, "by the next owner: it has to read again what was in hand")
+	c.apply(o, record(partition(0), 7, "c", "v"))
+	received(8, "where a store is not told")
+	if err := c.store.Move(w.ctx, o, 3); err != nil {
+		t.Fatal(err)
+	}
+	received(3, "after a move back")
 }

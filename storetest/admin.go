@@ -24,6 +24,9 @@ func adminTests[Tx any]() []test[Tx] {
 		{"crashes in a row are told to the next owner", crashesTold[Tx]},
 		{"evidence is found by key, event and stream", adminEvidence[Tx]},
 		{"evidence of what was held or set aside tells both", adminEvidenceKept[Tx]},
+		{"evidence is the latest of each route, as of a moment", adminEvidenceLatest[Tx]},
+		{"evidence as of a moment has what was held then", adminEvidenceHeldThen[Tx]},
+		{"what waits is counted, however much it is", adminWaiting[Tx]},
 		{"a question for evidence must ask for one thing", adminEvidenceRefused[Tx]},
 	}
 }
@@ -348,8 +351,8 @@ func adminEvidence[Tx any](t *testing.T, h Harness[Tx]) {
 			t.Errorf("%+v: the conflict: %+v", q, e)
 		}
 	}
-	if got := w.evidence(pawl.EvidenceQuery{Key: "full", Limit: 2}); len(got) != 2 || got[0].Offset != 4 {
-		t.Errorf("two: %+v", got)
+	if got := w.evidence(pawl.EvidenceQuery{Key: "full", Limit: 2}); len(got) != 2 || got[0].Offset != 6 || got[1].Offset != 7 {
+		t.Errorf("the latest two: %+v", got)
 	}
 	for _, q := range []pawl.EvidenceQuery{{Key: "none"}, {EventID: "none"}, {Stream: "none"}, {Key: "\x00\xff"}} {
 		if got := w.evidence(q); len(got) > 0 {
@@ -393,6 +396,120 @@ func adminEvidenceKept[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	if got := outcomes(pawl.EvidenceQuery{Stream: "s"}); got != "0 quarantined, 1 held, 0 applied, 1 applied" {
 		t.Errorf("in the end: %s", got)
+	}
+}
+
+func adminEvidenceLatest[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	offset := int64(0)
+	batch := func(after time.Duration, ds ...*pawl.Decision) {
+		t.Helper()
+		for _, d := range ds {
+			d.Record.Offset = offset
+			offset++
+		}
+		b := work(c.settle, ds...)
+		b.Now = now.Add(after)
+		if err := c.store.Apply(w.ctx, o, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	event := func(route int, key string, version int64) *pawl.Decision {
+		d := onRoute(route, ordered(partition(0), 0, "s", key))
+		d.Identity.Version, d.Identity.EventID = version, "of "+key
+		return d
+	}
+	batch(0, event(0, "e", 1), event(1, "rare", 1))
+	// One batch has one time, and its keys are in another order than its versions.
+	batch(time.Minute, event(0, "d", 2), event(0, "c", 3), event(0, "a", 4), event(0, "b", 5))
+	batch(2*time.Minute, event(0, "e", 1)) // a copy of the first
+	b := binding()
+	b.Consumer, b.Group = "shipping", "shipping-group"
+	shipping := w.client(b)
+	later := work(shipping.settle, ordered(partition(0), 0, "s", "theirs"))
+	later.Now = now.Add(time.Hour)
+	if err := shipping.store.Apply(w.ctx, shipping.acquire(partition(0), 0), later); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		q     pawl.EvidenceQuery
+		found string
+	}{
+		{pawl.EvidenceQuery{Stream: "s", Limit: 2}, "rare 1, a 4, b 5"}, // and not the copy of one that is older than those
+		{pawl.EvidenceQuery{Stream: "s", Limit: 1}, "rare 1, b 5"},
+		{pawl.EvidenceQuery{Stream: "s", Limit: 5}, "rare 1, d 2, c 3, a 4, b 5, e duplicate"},
+		{pawl.EvidenceQuery{Stream: "s"}, "e 1, rare 1, d 2, c 3, a 4, b 5, e duplicate"},
+		{pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(time.Minute)}, "e 1, rare 1, d 2, c 3, a 4, b 5"},
+		{pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(time.Minute), Limit: 1}, "rare 1, b 5"},
+		{pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(time.Minute - time.Microsecond)}, "e 1, rare 1"},
+		{pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(-time.Microsecond)}, ""},
+		{pawl.EvidenceQuery{Key: "e"}, "e 1, e duplicate"},
+		{pawl.EvidenceQuery{Key: "e", Limit: 1}, "e duplicate"},
+		{pawl.EvidenceQuery{Key: "e", AsOf: now.Add(time.Minute)}, "e 1"},
+		{pawl.EvidenceQuery{EventID: "of e"}, "e 1, e duplicate"},
+		{pawl.EvidenceQuery{EventID: "of e", Limit: 1}, "e duplicate"},
+		{pawl.EvidenceQuery{EventID: "of e", AsOf: now}, "e 1"},
+		{pawl.EvidenceQuery{EventID: "of e", AsOf: now.Add(-time.Second)}, ""},
+	} {
+		var all []string
+		for _, e := range w.evidence(want.q) {
+			if e.Claim {
+				all = append(all, fmt.Sprintf("%s %d", e.Identity.Key, e.Identity.Version))
+			} else {
+				all = append(all, fmt.Sprintf("%s %s", e.Identity.Key, e.Outcome))
+			}
+		}
+		if got := strings.Join(all, ", "); got != want.found {
+			t.Errorf("%+v: %s, want %s", want.q, got, want.found)
+		}
+	}
+}
+
+func adminEvidenceHeldThen[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	c.must(o, blocking, ordered(partition(0), 0, "s", "a"))
+	c.must(o, c.inOrder, ordered(partition(0), 1, "s", "b"))
+	c.unblock(o, 0, c.settle)
+	b := work(c.inOrder, task(c.tasks(o)[0]))
+	b.Now = now.Add(time.Hour)
+	if err := c.store.Apply(w.ctx, o, b); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range w.evidence(pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(time.Minute)}) {
+		if e.Offset == 1 {
+			all = append(all, e.Outcome.String())
+		}
+	}
+	if got := strings.Join(all, ", "); got != "held" {
+		t.Errorf("the one that was held: %s", got)
+	}
+}
+
+func adminWaiting[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	want := func(quarantined, blocked int) {
+		t.Helper()
+		got, err := w.Store.Admin().Waiting(w.ctx, "billing")
+		if err != nil || got.Quarantined != quarantined || got.BlockedStreams != blocked {
+			t.Errorf("%+v, %v, want %d and %d", got, err, quarantined, blocked)
+		}
+	}
+	want(0, 0)
+	c.must(o, blocking, ordered(partition(0), 0, "s", "a"))
+	c.must(o, blocking, onRoute(1, ordered(partition(0), 1, "s", "b")))
+	c.must(o, setAside[Tx](pawl.CauseFailure, "no", 1), undecoded(partition(0), 2, []byte("x")))
+	want(3, 2)
+	c.unblock(o, 0, c.settle)
+	want(2, 1)
+	if got, err := w.Store.Admin().Waiting(w.ctx, "nobody"); err != nil || got != (pawl.Waiting{}) {
+		t.Errorf("of another: %+v, %v", got, err)
 	}
 }
 

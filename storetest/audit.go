@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl"
 )
@@ -70,6 +71,10 @@ func auditListed[Tx any](t *testing.T, h Harness[Tx]) {
 		{pawl.AuditQuery{Key: uuid}, []string{"replay 1 quarantined"}},
 		{pawl.AuditQuery{Stream: "t"}, []string{"replay 1 quarantined"}},
 		{pawl.AuditQuery{Stream: "u"}, nil},
+		{pawl.AuditQuery{AsOf: now.Add(-time.Second)}, nil},
+		{pawl.AuditQuery{Key: "a", AsOf: now.Add(-time.Second)}, nil},
+		{pawl.AuditQuery{Stream: "t", AsOf: now.Add(-time.Second)}, nil},
+		{pawl.AuditQuery{Stream: "t", AsOf: now.Add(time.Hour), Limit: 1}, []string{"replay 1 quarantined"}},
 	} {
 		entries, err := admin.Audit(w.ctx, "billing", want.q)
 		var got []string

@@ -15,17 +15,34 @@ import (
 	"github.com/pawlhq/pawl"
 )
 
-// mostExplained bounds what is read of one stream. Beyond it the answer says that it is not whole.
-const mostExplained = 100_000
+const (
+	// explained is how many events of a route are listed, where nobody asks for another number. As many are read at least.
+	explained = 100
+	// lookedAt is how many are read where none of those has had an effect: what made the row is further back.
+	lookedAt = 1000
+	// mostExplained bounds what --all reads of one route. Beyond it the answer says that it is not whole.
+	mostExplained = 100_000
+)
 
 type explanationView struct {
 	Asked  string      `json:"asked"`
 	By     []string    `json:"by"` // what it is: stream, event, key
 	AsOf   *time.Time  `json:"asOf,omitempty"`
-	Whole  bool        `json:"whole"` // false: there is more than was read
+	Whole  bool        `json:"whole"` // everything that there is is listed
 	Why    []string    `json:"why"`   // one sentence for each consumer and route
 	Events []eventView `json:"events"`
 	Acts   []actView   `json:"acts"` // of operators
+
+	limit   int
+	earlier int  // events that were read and are not listed
+	more    bool // and there are more, which were not read
+}
+
+// question is what is asked.
+type question struct {
+	asked, by string
+	asOf      time.Time
+	limit     int // events of each route that are listed
 }
 
 type eventView struct {
@@ -54,7 +71,9 @@ type eventView struct {
 }
 
 func (a *app) explainCommand() *cobra.Command {
-	var name, as, by string
+	var name, as string
+	var all bool
+	q := question{}
 	kinds := []string{"stream", "event", "key"}
 	cmd := &cobra.Command{
 		Use: "explain STREAM|EVENT|KEY", Short: "Why a row is what it is: every event seen, what was decided, and why",
@@ -62,26 +81,39 @@ func (a *app) explainCommand() *cobra.Command {
 and what operators did. The first line is the answer.
 
 What is given is looked for as a stream, as the id of an event and as a key; --by says which it is. With --as-of the answer
-is that of a moment in the past.`,
-		Example: "  pawl explain case-4711\n  pawl explain case-4711 --as-of 2h -o json",
+is that of a moment in the past.
+
+The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The answer does
+not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are listed with
+their event.`,
+		Example: "  pawl explain case-4711\n  pawl explain case-4711 --as-of 2h -o json\n  pawl explain case-4711 --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asOf, err := a.moment("as-of", as)
-			if err != nil {
+			var err error
+			if q.asOf, err = a.moment("as-of", as); err != nil {
 				return err
 			}
-			if by != "" && !slices.Contains(kinds, by) {
-				return usage("--by %q: it is one of %s", by, strings.Join(kinds, ", "))
+			if q.by != "" && !slices.Contains(kinds, q.by) {
+				return usage("--by %q: it is one of %s", q.by, strings.Join(kinds, ", "))
 			}
-			if args[0] == "" {
+			if q.asked = args[0]; q.asked == "" {
 				return usage("what is to be explained is empty")
+			}
+			if all {
+				if cmd.Flags().Changed("limit") {
+					return usage("--all and --limit %d: choose one of them", q.limit)
+				}
+				q.limit = mostExplained
+			}
+			if q.limit < 1 {
+				return usage("--limit %d: it is at least 1", q.limit)
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
 				of, err := consumers(ctx, s, name)
 				if err != nil {
 					return err
 				}
-				v, err := a.explain(ctx, s, of, args[0], by, asOf)
+				v, err := a.explain(ctx, s, of, &q)
 				if err != nil {
 					return err
 				}
@@ -95,84 +127,132 @@ is that of a moment in the past.`,
 	}
 	a.consumerFlag(cmd, &name, anyConsumer)
 	cmd.Flags().StringVar(&as, "as-of", "", "as of a moment: 2h ago, or 2006-01-02T15:04:05Z")
-	cmd.Flags().StringVar(&by, "by", "", "what it is: "+strings.Join(kinds, ", ")+"; otherwise all are tried")
+	cmd.Flags().IntVar(&q.limit, "limit", explained, "list so many events of each route, the latest")
+	cmd.Flags().BoolVar(&all, "all", false, "list all events")
+	cmd.Flags().StringVar(&q.by, "by", "", "what it is: "+strings.Join(kinds, ", ")+"; otherwise all are tried")
 	complete(cmd, "by", kinds...)
 	return cmd
 }
 
-func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, asked, by string, asOf time.Time) (*explanationView, error) {
-	v := &explanationView{Asked: asked, By: []string{}, AsOf: a.stamp(asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
+func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, q *question) (*explanationView, error) {
+	v := &explanationView{limit: q.limit, Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
 	for _, c := range of {
-		evidence, kinds, whole, err := evidenceOf(ctx, s, c.Name, asked, by)
+		h, err := historyOf(ctx, s, c.Name, q, max(q.limit, explained))
+		if err == nil && q.limit < lookedAt && h.isOpen() {
+			h, err = historyOf(ctx, s, c.Name, q, lookedAt)
+		}
 		if err != nil {
 			return nil, err
 		}
-		v.Whole = v.Whole && whole
-		acts, err := actsOn(ctx, s, c.Name, asked, kinds, evidence)
-		if err != nil {
-			return nil, err
-		}
-		if !asOf.IsZero() {
-			evidence = slices.DeleteFunc(evidence, func(e pawl.Evidence) bool { return e.ProcessedAt.After(asOf) })
-			acts = slices.DeleteFunc(acts, func(e pawl.AuditEntry) bool { return e.At.After(asOf) })
-		}
-		for _, kind := range kinds {
+		for _, kind := range h.kinds {
 			if !slices.Contains(v.By, kind) {
 				v.By = append(v.By, kind)
 			}
 		}
-		for i := range evidence {
-			v.Events = append(v.Events, a.eventView(c.Name, &evidence[i]))
+		v.more = v.more || len(h.cut) > 0
+		shown := latestOf(h.events, q.limit)
+		v.earlier += len(h.events) - len(shown)
+		for i := range shown {
+			v.Events = append(v.Events, a.eventView(c.Name, &shown[i]))
 		}
+		acts := h.acts[max(len(h.acts)-q.limit, 0):]
+		v.Whole = v.Whole && !v.more && v.earlier == 0 && len(acts) == len(h.acts)
 		for i := range acts {
 			v.Acts = append(v.Acts, a.actView(&acts[i]))
 		}
-		v.Why = append(v.Why, a.sentences(c.Name, asked, kinds, evidence, acts)...)
+		v.Why = append(v.Why, a.sentences(c.Name, q.asked, h)...)
 	}
 	return v, nil
 }
 
-// evidenceOf looks for what is asked in every sense, or in one. What a stream has is the whole answer; an event and a key are
-// looked at only where there is no such stream, or where they are asked for.
-func evidenceOf(ctx context.Context, s *storage, consumer, asked, by string) (all []pawl.Evidence, kinds []string, whole bool, err error) {
-	seen := map[string]bool{}
-	whole = true
+// history is what one consumer has to do with what is asked: as much as was read.
+type history struct {
+	kinds  []string // what it is there
+	events []pawl.Evidence
+	cut    map[string]bool // routes of which there is more
+	acts   []pawl.AuditEntry
+}
+
+// spot is one piece of evidence.
+type spot struct {
+	route  string
+	at     pawl.Partition
+	offset int64
+	claim  bool
+}
+
+// isOpen reports whether there is a route on which nothing of what was read has had an effect, and something earlier may have.
+func (h *history) isOpen() bool {
+	for route := range h.cut {
+		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool { return e.Route == route && e.Claim && e.Outcome == pawl.Applied }) {
+			return true
+		}
+	}
+	return false
+}
+
+// historyOf looks for what is asked in every sense, or in one. It reads so many events of each route, the latest.
+func historyOf(ctx context.Context, s *storage, consumer string, q *question, read int) (*history, error) {
+	h := &history{cut: map[string]bool{}}
+	seen := map[spot]bool{}
 	for _, kind := range []string{"stream", "event", "key"} {
-		if by != "" && by != kind {
+		if q.by != "" && q.by != kind {
 			continue
 		}
-		q := pawl.EvidenceQuery{Limit: mostExplained}
+		ask := pawl.EvidenceQuery{AsOf: q.asOf, Limit: read + 1} // one more tells whether there is more
 		switch kind {
 		case "stream":
-			q.Stream = asked
+			ask.Stream = q.asked
 		case "event":
-			q.EventID = asked
+			ask.EventID = q.asked
 		case "key":
-			q.Key = asked
+			ask.Key = q.asked
 		}
-		found, err := s.admin.Evidence(ctx, consumer, q)
+		found, err := s.admin.Evidence(ctx, consumer, ask)
 		if err != nil {
-			return nil, nil, false, err
+			return nil, err
 		}
-		whole = whole && len(found) < mostExplained
-		fresh := false
+		of := map[string]int{}
 		for _, e := range found {
-			id := fmt.Sprint(e.Route, e.Partition, e.Partition.TopicID, e.Offset, e.Claim)
-			if !seen[id] {
-				seen[id], fresh = true, true
-				all = append(all, e)
+			of[e.Route]++
+		}
+		fresh := false
+		for i := range found {
+			e := &found[i]
+			if of[e.Route] > read {
+				of[e.Route]--
+				h.cut[e.Route] = true
+				continue
+			}
+			if at := (spot{e.Route, e.Partition, e.Offset, e.Claim}); !seen[at] {
+				seen[at], fresh = true, true
+				h.events = append(h.events, *e)
 			}
 		}
 		if fresh {
-			kinds = append(kinds, kind)
+			h.kinds = append(h.kinds, kind)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b pawl.Evidence) int {
+	slices.SortStableFunc(h.events, func(a, b pawl.Evidence) int {
 		// A record is kept before it is decided, also where both happened in one instant.
 		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
 			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
 	})
-	return all, kinds, whole, nil
+	var err error
+	h.acts, err = actsOn(ctx, s, consumer, q, h, read)
+	return h, err
+}
+
+// latestOf are the last n of each route.
+func latestOf(events []pawl.Evidence, n int) []pawl.Evidence {
+	left := map[string]int{}
+	for i := range events {
+		left[events[i].Route]++
+	}
+	return slices.DeleteFunc(slices.Clone(events), func(e pawl.Evidence) bool {
+		left[e.Route]--
+		return left[e.Route] >= n
+	})
 }
 
 func rank(e *pawl.Evidence) int {
@@ -183,18 +263,18 @@ func rank(e *pawl.Evidence) int {
 }
 
 // actsOn are the acts of operators on the records in question.
-func actsOn(ctx context.Context, s *storage, consumer, asked string, kinds []string, evidence []pawl.Evidence) ([]pawl.AuditEntry, error) {
-	if slices.Contains(kinds, "stream") {
-		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: asked, Limit: mostExplained})
+func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *history, read int) ([]pawl.AuditEntry, error) {
+	if slices.Contains(h.kinds, "stream") {
+		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: q.asked, AsOf: q.asOf, Limit: read + 1})
 	}
 	var all []pawl.AuditEntry
 	seen := map[string]bool{}
-	for _, e := range evidence {
+	for _, e := range h.events {
 		if e.Identity.Key == "" || seen[e.Identity.Key] {
 			continue
 		}
 		seen[e.Identity.Key] = true
-		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key})
+		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key, AsOf: q.asOf, Limit: read + 1})
 		if err != nil {
 			return nil, err
 		}
@@ -234,10 +314,10 @@ func raw(state string) json.RawMessage {
 }
 
 // sentences answer "why is this row what it is", one for each route.
-func (a *app) sentences(consumer, asked string, kinds []string, evidence []pawl.Evidence, acts []pawl.AuditEntry) []string {
+func (a *app) sentences(consumer, asked string, h *history) []string {
 	var routes []string
 	byRoute := map[string][]pawl.Evidence{}
-	for _, e := range evidence {
+	for _, e := range h.events {
 		if byRoute[e.Route] == nil {
 			routes = append(routes, e.Route)
 		}
@@ -245,17 +325,18 @@ func (a *app) sentences(consumer, asked string, kinds []string, evidence []pawl.
 	}
 	slices.Sort(routes)
 	subject := "key"
-	if len(kinds) > 0 {
-		subject = kinds[0]
+	if len(h.kinds) > 0 {
+		subject = h.kinds[0]
 	}
 	var all []string
 	for _, route := range routes {
-		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, route, subject, asked), byRoute[route], acts))
+		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, route, subject, asked), byRoute[route], h.acts, h.cut[route]))
 	}
 	return all
 }
 
-func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.AuditEntry) string {
+// sentence is about the events of one route; cut says that there were earlier ones.
+func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.AuditEntry, cut bool) string {
 	var last, latest *pawl.Evidence
 	decided := map[string]bool{}
 	for i := range events {
@@ -264,14 +345,18 @@ func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.Audit
 		if e.Claim {
 			decided[e.Identity.Key] = true
 		}
-		if e.Claim && e.Outcome == pawl.Applied {
-			last = e
+		if e.Claim && e.Outcome == pawl.Applied && (last == nil || e.ProcessedAt.After(last.ProcessedAt) || e.Identity.Version >= last.Identity.Version) {
+			last = e // of one batch, whatever came early is behind what it waited for
 		}
 	}
 	var b strings.Builder
 	b.WriteString(subject)
 	if last == nil {
-		fmt.Fprintf(&b, " has had no effect: its latest record, %s, was %s at %s", place(latest), latest.Outcome, a.at(latest.ProcessedAt))
+		b.WriteString(" has had no effect")
+		if cut {
+			fmt.Fprintf(&b, " in its latest %d records (--all looks further)", len(events))
+		}
+		fmt.Fprintf(&b, ": its latest record, %s, was %s at %s", place(latest), latest.Outcome, a.at(latest.ProcessedAt))
 		if latest.Reason != "" {
 			b.WriteString(" (" + firstLine(latest.Reason) + ")")
 		}
@@ -295,7 +380,12 @@ func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.Audit
 			fmt.Fprintf(&b, ", by %s's %s (%s)", act.By, act.What, act.Why)
 		}
 	}
-	b.WriteString(without(events, acts, decided))
+	if text := without(events, acts, decided); text != "" {
+		if cut {
+			text = fmt.Sprintf("; of its latest %d records: %s", len(events), strings.TrimPrefix(text, "; "))
+		}
+		b.WriteString(text)
+	}
 	return printable(b.String()) + "."
 }
 
@@ -311,11 +401,28 @@ func actOn(acts []pawl.AuditEntry, e *pawl.Evidence) *pawl.AuditEntry {
 
 // without counts what changed nothing, and what still waits.
 func without(events []pawl.Evidence, acts []pawl.AuditEntry, decided map[string]bool) string {
+	// A record that was set aside is there no more where it was decided, or where an operator has skipped or archived it. A
+	// conflict stays there although its key is decided. One that was held has had its turn where its key is decided, or where
+	// it is anything but held.
+	settled, released := map[spot]bool{}, map[spot]bool{}
+	for i := range events {
+		e := &events[i]
+		at := spot{at: e.Partition, offset: e.Offset}
+		settled[at] = settled[at] || e.Claim
+		released[at] = released[at] || e.Outcome != pawl.Held
+	}
+	for i := range acts {
+		act := &acts[i]
+		if act.Quarantine != 0 && act.Outcome != pawl.Quarantined && act.Outcome != pawl.Held {
+			settled[spot{at: act.Partition, offset: act.Offset}] = true
+		}
+	}
 	idle, waiting := map[pawl.Outcome]int{}, map[pawl.Outcome]int{}
 	for i := range events {
 		e := &events[i]
+		at := spot{at: e.Partition, offset: e.Offset}
 		switch {
-		case e.Outcome == pawl.Quarantined && !settled(e, events, acts), e.Outcome == pawl.Held && !released(e, events, decided):
+		case e.Outcome == pawl.Quarantined && !settled[at], e.Outcome == pawl.Held && !decided[e.Identity.Key] && !released[at]:
 			waiting[e.Outcome]++
 		case e.Outcome != pawl.Applied && e.Outcome != pawl.Held && e.Outcome != pawl.Quarantined:
 			idle[e.Outcome]++
@@ -329,29 +436,6 @@ func without(events []pawl.Evidence, acts []pawl.AuditEntry, decided map[string]
 		text += "; not decided: " + s
 	}
 	return text
-}
-
-// settled reports whether a record that was set aside is there no more: it was decided, or an operator has skipped or archived
-// it. A conflict stays there although its key is decided.
-func settled(e *pawl.Evidence, events []pawl.Evidence, acts []pawl.AuditEntry) bool {
-	for i := range events {
-		if events[i].Claim && samePlace(e, events[i].Partition, events[i].Offset) {
-			return true
-		}
-	}
-	for _, act := range acts {
-		if samePlace(e, act.Partition, act.Offset) && act.Quarantine != 0 && act.Outcome != pawl.Quarantined && act.Outcome != pawl.Held {
-			return true
-		}
-	}
-	return false
-}
-
-// released reports whether a record that was held has had its turn.
-func released(e *pawl.Evidence, events []pawl.Evidence, decided map[string]bool) bool {
-	return decided[e.Identity.Key] || slices.ContainsFunc(events, func(o pawl.Evidence) bool {
-		return o.Outcome != pawl.Held && samePlace(e, o.Partition, o.Offset)
-	})
 }
 
 func samePlace(e *pawl.Evidence, p pawl.Partition, offset int64) bool {
@@ -384,11 +468,25 @@ func (a *app) printExplanation(v *explanationView) error {
 	if err != nil || a.format != formatTable {
 		return err
 	}
-	a.writeActs(a.out, v.Acts)
-	if !v.Whole {
-		a.note("only the first %d records were read: this is not the whole history", mostExplained)
+	if v.earlier > 0 || v.more {
+		further := "--all"
+		if v.limit >= mostExplained {
+			further = "--limit, which is " + fmt.Sprint(v.limit)
+		}
+		fmt.Fprintf(a.out, "… and %s: %s\n", earlier(v.earlier, v.more), further)
 	}
+	a.writeActs(a.out, v.Acts)
 	return nil
+}
+
+func earlier(n int, more bool) string {
+	switch {
+	case n == 0:
+		return "earlier ones"
+	case more:
+		return fmt.Sprintf("more than %d earlier", n)
+	}
+	return fmt.Sprintf("%d earlier", n)
 }
 
 func (a *app) writeActs(w io.Writer, acts []actView) {

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl"
 )
@@ -51,5 +55,94 @@ func TestControlCharactersAreNotPrinted(t *testing.T) {
 	}
 	if s := "línea uno\n\tzwei · три"; printable(s) != s {
 		t.Errorf("%q is printed as %q", s, printable(s))
+	}
+}
+
+// decided is a store that has decided about one stream: it answers for the latest, as stores do.
+type decided struct {
+	pawl.Admin
+	events []pawl.Evidence
+	asked  []int // limits
+}
+
+func (d *decided) Evidence(_ context.Context, _ string, q pawl.EvidenceQuery) ([]pawl.Evidence, error) {
+	if q.Stream == "" {
+		return nil, nil
+	}
+	d.asked = append(d.asked, q.Limit)
+	return d.events[max(len(d.events)-q.Limit, 0):], nil
+}
+
+func (d *decided) Audit(context.Context, string, pawl.AuditQuery) ([]pawl.AuditEntry, error) {
+	return nil, nil
+}
+
+// However many events changed nothing since, the one that made the row is looked for; where it is too far back, that is said.
+func TestTheAnswerIsLookedForBehindWhatChangedNothing(t *testing.T) {
+	of := func(applied, ignored int) []pawl.Evidence {
+		var all []pawl.Evidence
+		for i := range applied + ignored {
+			e := pawl.Evidence{Route: "r", Offset: int64(i), Claim: true, Outcome: pawl.Applied, ProcessedAt: time.Unix(int64(i), 0),
+				Identity: pawl.Identity{Key: fmt.Sprint("k", i), Stream: "s", Version: int64(i + 1)}}
+			if i >= applied {
+				e.Outcome = pawl.Ignored
+			}
+			all = append(all, e)
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		applied, ignored, limit int
+		why                     string // contains
+		listed, earlier         int
+		more, whole             bool
+		reads                   int
+	}{
+		"a few":                       {5, 0, explained, `at version 5, because "k4"`, 5, 0, false, true, 1},
+		"as many as are listed":       {explained, 0, explained, `because "k99"`, explained, 0, false, true, 1},
+		"one more":                    {explained + 1, 0, explained, `because "k100"`, explained, 0, true, false, 1},
+		"many, and some listed":       {5000, 0, 3, `because "k4999"`, 3, explained - 3, true, false, 1},
+		"made by one further back":    {5, 400, explained, `at version 5, because "k4" of /0@4 was applied at 1970-01-01T00:00:04Z; without effect: 400 ignored.`, explained, 305, false, false, 2},
+		"made by one of very many":    {5000, 400, explained, `because "k4999" of /0@4999 was applied at 1970-01-01T01:23:19Z; of its latest 1000 records: without effect: 400 ignored.`, explained, 900, true, false, 2},
+		"made by one too far back":    {5, 4000, explained, `has had no effect in its latest 1000 records (--all looks further): its latest record, /0@4004, was ignored`, explained, 900, true, false, 2},
+		"all, and none had an effect": {0, 2000, mostExplained, `has had no effect: its latest record`, 2000, 0, false, true, 1},
+	} {
+		store := &decided{events: of(c.applied, c.ignored)}
+		a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		q := &question{asked: "s", limit: c.limit}
+		v, err := a.explain(t.Context(), &storage{admin: store}, []pawl.BoundConsumer{{Name: "c"}}, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Why) != 1 || !strings.Contains(v.Why[0], c.why) || len(v.Events) != c.listed || v.earlier != c.earlier || v.more != c.more ||
+			v.Whole != c.whole || len(store.asked) != c.reads {
+			t.Errorf("%s: %q, %d listed, %d earlier, more %v, whole %v, %d reads", name, v.Why, len(v.Events), v.earlier, v.more, v.Whole, len(store.asked))
+		}
+		if n := len(v.Events); v.Events[n-1].Offset != int64(c.applied+c.ignored-1) {
+			t.Errorf("%s: the last is %+v", name, v.Events[n-1])
+		}
+	}
+}
+
+// What came early takes effect with what it waited for, in one instant: the row is what the highest version made it.
+func TestOfOneBatchTheHighestVersionIsTheAnswer(t *testing.T) {
+	at := time.Unix(7, 0)
+	event := func(offset, version int64) pawl.Evidence {
+		return pawl.Evidence{Route: "r", Offset: offset, Claim: true, Outcome: pawl.Applied, ProcessedAt: at,
+			Identity: pawl.Identity{Key: fmt.Sprint("v", version), Version: version}}
+	}
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	if got := a.sentence("s", []pawl.Evidence{event(1, 3), event(2, 2)}, nil, false); !strings.Contains(got, `at version 3, because "v3" of`) {
+		t.Error(got)
+	}
+}
+
+func TestWhatIsLeftOutIsCounted(t *testing.T) {
+	for want, got := range map[string]string{
+		"earlier ones": earlier(0, true), "7 earlier": earlier(7, false), "more than 7 earlier": earlier(7, true),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -34,7 +34,10 @@ func (a *app) runCommand() *cobra.Command {
 given back; a second one ends the process at once. To scale out, run it on several machines: Kafka divides the partitions.
 
 At --listen: /healthz (200 while every pipeline runs), /readyz (200 once all have begun, until they stop), /metrics and
-/progress. Logs go to stderr: as JSON, or as text on a terminal.`,
+/progress. Logs go to stderr: as JSON, or as text on a terminal.
+
+Once an hour what operators did is sealed, where anything was done: the line "audit sealed" has the hash that pawl audit verify --expect
+takes. Any number of processes may do so.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			logger, err := a.logger(level)
 			if err != nil {

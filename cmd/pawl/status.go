@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,8 @@ type partitionStatus struct {
 	Partition  int32      `json:"partition"`
 	State      string     `json:"state"`
 	Reason     string     `json:"reason,omitempty"`
-	End        *int64     `json:"end"` // null: the cluster was not asked
+	End        *int64     `json:"end"`      // null: the cluster was not asked
+	Received   *int64     `json:"received"` // when something was last settled; null: it was never read
 	Settled    *int64     `json:"settled"`
 	Committed  *int64     `json:"committed"`
 	LagRecords *int64     `json:"lagRecords"`
@@ -81,6 +83,9 @@ func (a *app) statusCommand() *cobra.Command {
 It reads the store. Where a cluster is named, by --brokers, PAWL_BROKERS or a pipeline file, that is asked too: then the ends of the
 logs, what the group has committed, who owns a partition and the lag are known.
 
+Offsets: end, after the last record that can be read; received, how far the owner had read when it last settled something (what it has
+in hand now is at /progress of the process); settled, everything below it is in the store; committed, with the group.
+
 States: ` + strings.Join(stateWords, ", ") + `.
   latched      nothing is settled until someone has answered (pawl resolve)
   halted       this partition is not read until someone has answered
@@ -99,15 +104,11 @@ States: ` + strings.Join(stateWords, ", ") + `.
 				if err != nil {
 					return err
 				}
-				v := statusView{Consumers: []consumerStatus{}}
-				for i := range of {
-					c, err := a.status(ctx, s, &of[i], cluster)
-					if err != nil {
-						return err
-					}
-					v.Consumers = append(v.Consumers, *c)
+				v, err := a.status(ctx, s, of, cluster)
+				if err != nil {
+					return err
 				}
-				return a.printStatus(&v)
+				return a.printStatus(v)
 			})
 		},
 	}
@@ -116,50 +117,71 @@ States: ` + strings.Join(stateWords, ", ") + `.
 	return cmd
 }
 
-func (a *app) status(ctx context.Context, s *storage, of *pawl.BoundConsumer, from *cluster) (*consumerStatus, error) {
-	progress, err := s.admin.Progress(ctx, of.Name)
-	if err != nil {
-		return nil, err
-	}
-	open, err := s.admin.Conditions(ctx, of.Name)
-	if err != nil {
-		return nil, err
-	}
-	groups, err := s.admin.QuarantineGroups(ctx, of.Name)
-	if err != nil {
-		return nil, err
-	}
-	blocked, err := s.admin.BlockedStreams(ctx, of.Name, 0)
-	if err != nil {
-		return nil, err
-	}
-	c := &consumerStatus{
-		Name: of.Name, Group: of.Group, Cluster: of.Cluster, Paused: a.pauseView(of.Paused), BlockedStreams: len(blocked),
-		Conditions: []conditionView{}, Partitions: []partitionStatus{},
-	}
-	for _, g := range groups {
-		c.Quarantined += g.Count
-	}
-	for i := range open {
-		c.Conditions = append(c.Conditions, a.conditionView(of.Name, &open[i]))
-	}
-	seen := &clusterView{}
-	if from != nil {
-		switch seen, err = lookAt(ctx, from, of.Group, progress); {
-		case err != nil && from.asked:
+// status asks the store about one consumer after the other, and then the cluster about all at once: its answers come from afar.
+func (a *app) status(ctx context.Context, s *storage, of []pawl.BoundConsumer, from *cluster) (*statusView, error) {
+	known := make([]known, len(of))
+	for i := range of {
+		if err := known[i].read(ctx, s, of[i].Name); err != nil {
 			return nil, err
-		case err != nil:
-			a.note("the cluster does not answer, and what only it knows is left out: %s", printable(err.Error()))
-			seen = &clusterView{}
 		}
 	}
-	for _, p := range seen.join(progress) {
+	seen, errs := make([]*clusterView, len(of)), make([]error, len(of))
+	var asked sync.WaitGroup
+	for i := range of {
+		seen[i] = &clusterView{}
+		if from != nil {
+			asked.Go(func() { seen[i], errs[i] = lookAt(ctx, from, of[i].Group, known[i].progress) })
+		}
+	}
+	asked.Wait()
+	v := &statusView{Consumers: []consumerStatus{}}
+	for i := range of {
+		if errs[i] != nil && from.asked {
+			return nil, errs[i]
+		}
+		if errs[i] != nil {
+			a.note("the cluster does not answer, and what only it knows is left out: %s", printable(errs[i].Error()))
+			seen[i] = &clusterView{}
+		}
+		v.Consumers = append(v.Consumers, a.consumerStatus(&of[i], &known[i], seen[i]))
+	}
+	return v, nil
+}
+
+// known is what the store says of a consumer.
+type known struct {
+	progress []pawl.PartitionProgress
+	open     []pawl.OpenCondition
+	waiting  pawl.Waiting
+}
+
+func (k *known) read(ctx context.Context, s *storage, consumer string) (err error) {
+	if k.progress, err = s.admin.Progress(ctx, consumer); err != nil {
+		return err
+	}
+	if k.open, err = s.admin.Conditions(ctx, consumer); err != nil {
+		return err
+	}
+	k.waiting, err = s.admin.Waiting(ctx, consumer)
+	return err
+}
+
+func (a *app) consumerStatus(of *pawl.BoundConsumer, k *known, seen *clusterView) consumerStatus {
+	c := consumerStatus{
+		Name: of.Name, Group: of.Group, Cluster: of.Cluster, Paused: a.pauseView(of.Paused),
+		Quarantined: k.waiting.Quarantined, BlockedStreams: k.waiting.BlockedStreams,
+		Conditions: []conditionView{}, Partitions: []partitionStatus{},
+	}
+	for i := range k.open {
+		c.Conditions = append(c.Conditions, a.conditionView(of.Name, &k.open[i]))
+	}
+	for _, p := range seen.join(k.progress) {
 		v := a.partition(of, &p)
-		v.State, v.Reason = judge(of, open, &p, a.now())
+		v.State, v.Reason = judge(of, k.open, &p, a.now())
 		c.Partitions = append(c.Partitions, v)
 	}
 	c.State, c.Reason = c.worst()
-	return c, nil
+	return c
 }
 
 // standing is a partition as the store and the cluster have it; either may not know it.
@@ -242,7 +264,8 @@ func (v *clusterView) join(progress []pawl.PartitionProgress) []standing {
 func (a *app) partition(of *pawl.BoundConsumer, p *standing) partitionStatus {
 	v := partitionStatus{Consumer: of.Name, Topic: p.Topic, Partition: p.Index}
 	if p.stored != nil {
-		v.Settled, v.Crashes, v.AdvancedAt = &p.stored.Next, p.stored.Crashes, a.stamp(p.stored.AdvancedAt)
+		v.Received, v.Settled = &p.stored.Received, &p.stored.Next
+		v.Crashes, v.AdvancedAt = p.stored.Crashes, a.stamp(p.stored.AdvancedAt)
 	}
 	if p.log != nil {
 		v.End, v.Owner = &p.log.End, p.log.Owner
@@ -397,6 +420,7 @@ func (a *app) statusColumns() []column[partitionStatus] {
 			return red
 		}},
 		{name: "end", of: number(func(p partitionStatus) *int64 { return p.End })},
+		{name: "received", of: number(func(p partitionStatus) *int64 { return p.Received })},
 		{name: "settled", of: number(func(p partitionStatus) *int64 { return p.Settled })},
 		{name: "committed", of: number(func(p partitionStatus) *int64 { return p.Committed })},
 		{name: "lag", of: number(func(p partitionStatus) *int64 { return p.LagRecords })},

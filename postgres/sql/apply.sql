@@ -143,7 +143,7 @@ where q.status = 4
 
 -- name: advance
 -- Position and fence, last before commit. Raises PW001 (fenced), PW002 (went back), PW003 (the handler ended it).
-select pawl_advance($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::timestamptz, $7::text)
+select pawl_advance($1::integer, $2::bigint, $3::text, $4::bigint, $5::bigint, $6::bigint, $7::timestamptz, $8::text)
 
 -- name: commit
 commit

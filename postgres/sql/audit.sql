@@ -21,8 +21,52 @@ from (
     left join pawl_progress p on p.id = q.progress_id
     where c.name = $1::text
       and ($2::bigint = 0 or a.operation_id = $2::bigint)
-      and ($3::smallint is null or q.key_form = $3::smallint and q.key_id = $4::uuid)
-      and ($5::text is null or q.stream = $5::text)
+      and a.at <= $3::timestamptz
+    order by a.id desc
+    limit $4::integer
+) as latest
+order by latest.id
+
+-- name: records_of_key
+select q.id, q.progress_id, q.position_offset
+from pawl_quarantine q
+join pawl_scope s on s.id = q.scope_id
+where s.consumer_id = c.id
+  and q.key_form = $3::smallint
+  and q.key_id = $4::uuid
+  and $2::text = ''
+order by q.id desc
+limit $6::integer
+
+-- name: records_of_stream
+select q.*
+from pawl_scope s
+cross join lateral (
+    select q.id, q.progress_id, q.position_offset
+    from pawl_quarantine q
+    where q.scope_id = s.id
+      and q.stream = $2::text
+      and ($3::smallint is null or $4::uuid is null)
+    order by q.id desc
+    limit $6::integer
+) as q
+where s.consumer_id = c.id
+
+-- name: list_audit_of_records
+-- From the records to the acts: there may be many acts, on other records.
+select latest.*
+from (
+    select a.id, a.what, a.actor, a.why, a.at, coalesce(a.operation_id, 0), q.id as quarantine_id, p.topic, p.topic_id, p.partition, q.position_offset,
+           coalesce(i.outcome, 0), coalesce(i.reason, '')
+    from pawl_consumer c
+    cross join lateral (
+        {{records}}
+    ) as q
+    join pawl_operation_item i on i.quarantine_id = q.id
+    join pawl_audit a on a.item_id = i.id
+    join pawl_progress p on p.id = q.progress_id
+    where c.name = $1::text
+      and a.at <= $5::timestamptz
     order by a.id desc
     limit $6::integer
 ) as latest

@@ -2,8 +2,8 @@
 
 -- name: acquire_insert
 -- The start is durable before the first record is read.
-insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, created_at)
-values ($1::integer, $2::uuid, $3::integer, $4::text, $5::bigint, $6::timestamptz)
+insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, received_offset, created_at)
+values ($1::integer, $2::uuid, $3::integer, $4::text, $5::bigint, $5::bigint, $6::timestamptz)
 on conflict (consumer_id, topic_id, partition) do nothing
 
 -- name: acquire_raise
@@ -12,6 +12,7 @@ on conflict (consumer_id, topic_id, partition) do nothing
 update pawl_progress
 set epoch = epoch + 1,
     crashes = crashes + (owner is not null)::integer,
+    received_offset = next_offset,
     owner = $4::text,
     topic = $5::text,
     acquired_at = $6::timestamptz
@@ -26,6 +27,7 @@ returning id, epoch
 with moved as (
     update pawl_progress
     set next_offset = $4::bigint,
+        received_offset = $4::bigint,
         seq = seq + 1
     where id = $1::integer
       and epoch = $2::bigint

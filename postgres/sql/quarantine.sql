@@ -29,15 +29,28 @@ order by q.id
 limit $11::integer
 
 -- name: group_quarantine
-select s.route, q.cause, count(*), count(distinct q.stream), min(q.quarantined_at), max(q.quarantined_at),
-       (array_agg(q.reason order by q.id))[1]
-from pawl_quarantine q
-join pawl_scope s on s.id = q.scope_id
-join pawl_consumer c on c.id = s.consumer_id
+select g.route, g.cause, g.items, g.streams, g.oldest, g.newest, f.reason
+from (
+    select s.route, q.cause, count(*) as items, count(distinct q.stream) as streams, min(q.quarantined_at) as oldest,
+           max(q.quarantined_at) as newest, min(q.id) as first
+    from pawl_quarantine q
+    join pawl_scope s on s.id = q.scope_id
+    join pawl_consumer c on c.id = s.consumer_id
+    where c.name = $1::text
+      and q.status = 1
+    group by s.route, q.cause
+) as g
+join pawl_quarantine f on f.id = g.first
+order by g.items desc, g.route, g.cause
+
+-- name: count_waiting
+-- From indexes alone.
+select coalesce(sum(q.n), 0)::bigint, coalesce(sum(t.n), 0)::bigint
+from pawl_consumer c
+join pawl_scope s on s.consumer_id = c.id
+cross join lateral (select count(*) as n from pawl_quarantine where scope_id = s.id and status = 1) as q
+cross join lateral (select count(*) as n from pawl_stream where scope_id = s.id) as t
 where c.name = $1::text
-  and q.status = 1
-group by s.route, q.cause
-order by count(*) desc, s.route, q.cause
 
 -- name: consumer_of_quarantine
 select c.name

@@ -31,22 +31,39 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"claim is by scope", "postgres/sql/apply.sql", `    where scope_id = k.scope_id
 `, `    where scope_id is not null
 `, "./postgres", "TestConformancePgx/apply"},
-	{"fence (PostgreSQL)", "postgres/migration/001_core.sql", `      and epoch = p_epoch
+	{"fence (PostgreSQL)", "postgres/migration/007_received.sql", `      and epoch = p_epoch
       and owner = p_token
 `, ``, "./postgres", "TestConformancePgx/fence"},
-	{"fence: epoch (PostgreSQL)", "postgres/migration/001_core.sql", `      and epoch = p_epoch
+	{"fence: epoch (PostgreSQL)", "postgres/migration/007_received.sql", `      and epoch = p_epoch
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"fence: epoch (SQLite)", "sqlite/sql/apply.sql", `  and epoch = :epoch
 `, ``, "./sqlite", "TestStore/fence"},
-	{"seq (PostgreSQL)", "postgres/migration/001_core.sql", `      and seq >= p_seq
+	{"seq (PostgreSQL)", "postgres/migration/007_received.sql", `      and seq >= p_seq
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"seq (SQLite)", "sqlite/sql/apply.sql", `  and seq >= :seq
 `, ``, "./sqlite", "TestStore/fence"},
-	{"fence raises, and does not merely say", "postgres/migration/001_core.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
-	{"fence: token (PostgreSQL)", "postgres/migration/001_core.sql", `      and owner = p_token
+	{"fence raises, and does not merely say", "postgres/migration/007_received.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
+	{"fence: token (PostgreSQL)", "postgres/migration/007_received.sql", `      and owner = p_token
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"fence: token (SQLite)", "sqlite/sql/apply.sql", `  and owner = :token
 `, ``, "./sqlite", "TestStore/fence"},
+	{"received: what a former owner had in hand is not (PostgreSQL)", "postgres/sql/progress.sql", `    received_offset = next_offset,
+`, ``, "./postgres", "TestConformancePgx/acquire"},
+	{"received: what a former owner had in hand is not (SQLite)", "sqlite/sql/progress.sql", `    received_offset = next_offset,
+`, ``, "./sqlite", "TestStore/acquire"},
+	{"received: as of the turn to commit", "progress.go", `return p.marks.FrontierAfter(offsets), p.marks.Received()`, `return p.marks.FrontierAfter(offsets), p.marks.FrontierAfter(offsets)`, ".", "TestTheStoreIsToldHowFarWasReceived"},
+	{"evidence: of one batch, the latest (PostgreSQL)", "postgres/sql/evidence.sql", ` order by d.processed_at desc
+ fetch first ($5::integer) rows with ties)`, ` order by d.processed_at desc
+ limit $5::integer)`, "./postgres", "TestConformancePgx/admin"},
+	{"evidence: of one batch, the latest (SQLite)", "sqlite/sql/evidence.sql", `    order by d.processed_at desc, coalesce(d.version, 0) desc, d.progress_id desc, d.position_offset desc
+    limit :limit)`, `    order by d.processed_at desc
+    limit :limit)`, "./sqlite", "TestStore/admin"},
+	{"evidence: what was held at the moment", "sqlite/sql/evidence.sql", `      and d.processed_at > :as_of
+`, `      and d.processed_at < 0
+`, "./sqlite", "TestStore/admin"},
+	{"the answer is looked for behind what changed nothing", "cmd/pawl/explain.go", `if err == nil && q.limit < lookedAt && h.isOpen() {`, `if false {`, "./cmd/pawl", "TestTheAnswerIsLookedForBehindWhatChangedNothing"},
+	{"the audit is sealed by time", "runner.go", `	r.work.Go(func() { r.sealLoop(readCtx) })
+`, ``, ".", "TestWhatOperatorsDidIsSealedByTime"},
 	{"fingerprint", "decide.go", `case p.Accepts(st.Fingerprint):`, `case true:`, ".", "TestOtherContentUnderTheSameKeyIsAConflict"},
 	{"fingerprint within a batch", "decide.go", `same := first.Fingerprint == st.Fingerprint`, `same := true`, ".", "TestOtherContentUnderTheSameKeyIsAConflict"},
 	{"offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, ".", "TestTheCommittedOffsetNeverLeadsTheEffects"},

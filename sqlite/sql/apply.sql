@@ -73,6 +73,7 @@ where pawl_quarantine.status = 4
 -- here.
 update pawl_progress
 set next_offset = max(next_offset, :next),
+    received_offset = max(next_offset, :next, :received),
     seq = seq + 1,
     crashes = 0,
     advanced_at = :now

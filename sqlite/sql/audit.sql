@@ -20,8 +20,45 @@ from (
     left join pawl_progress p on p.id = q.progress_id
     where c.name = :consumer
       and (:operation = 0 or a.operation_id = :operation)
-      and (:form is null or q.key_form = :form and q.key_id = :key)
-      and (:stream is null or q.stream = :stream)
+      and a.at <= :as_of
+    order by a.id desc
+    limit :limit
+) as latest
+order by latest.id
+
+-- name: records_of_key
+select q.id
+from pawl_quarantine q
+join pawl_scope s on s.id = q.scope_id
+join pawl_consumer c on c.id = s.consumer_id
+where c.name = :consumer
+  and q.key_form = :form
+  and q.key_id = :key
+order by q.id desc
+limit :limit
+
+-- name: records_of_stream
+select q.id
+from pawl_quarantine q
+join pawl_scope s on s.id = q.scope_id
+join pawl_consumer c on c.id = s.consumer_id
+where c.name = :consumer
+  and q.stream = :stream
+order by q.id desc
+limit :limit
+
+-- name: list_audit_of_records
+-- From the records to the acts: there may be many acts, on other records.
+select latest.*
+from (
+    select a.id, a.what, a.actor, a.why, a.at, coalesce(a.operation_id, 0), q.id, p.topic, p.topic_id, p.partition,
+           q.position_offset, coalesce(i.outcome, 0), coalesce(i.reason, '')
+    from ({{records}}) as r
+    cross join pawl_quarantine q on q.id = r.id
+    cross join pawl_operation_item i on i.quarantine_id = q.id
+    cross join pawl_audit a on a.item_id = i.id
+    cross join pawl_progress p on p.id = q.progress_id
+    where a.at <= :as_of
     order by a.id desc
     limit :limit
 ) as latest

@@ -2,8 +2,8 @@
 
 -- name: acquire_insert
 -- The start is durable before the first record is read.
-insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, created_at)
-values (:consumer, :topic_id, :partition, :topic, :start, :now)
+insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, received_offset, created_at)
+values (:consumer, :topic_id, :partition, :topic, :start, :start, :now)
 on conflict (consumer_id, topic_id, partition) do nothing
 
 -- name: acquire_raise
@@ -12,6 +12,7 @@ on conflict (consumer_id, topic_id, partition) do nothing
 update pawl_progress
 set epoch = epoch + 1,
     crashes = crashes + (owner is not null),
+    received_offset = next_offset,
     owner = :owner,
     topic = :topic,
     acquired_at = :now
@@ -24,6 +25,7 @@ returning id, epoch
 -- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost.
 update pawl_progress
 set next_offset = :next,
+    received_offset = :next,
     seq = seq + 1
 where id = :id
   and epoch = :epoch

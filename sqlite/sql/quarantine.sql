@@ -43,6 +43,14 @@ from (
 join pawl_quarantine f on f.id = g.first
 order by g.items desc, g.route, g.cause
 
+-- name: count_waiting
+-- From indexes alone.
+select coalesce(sum((select count(*) from pawl_quarantine q where q.scope_id = s.id and q.status = 1)), 0),
+       coalesce(sum((select count(*) from pawl_stream t where t.scope_id = s.id)), 0)
+from pawl_scope s
+join pawl_consumer c on c.id = s.consumer_id
+where c.name = ?
+
 -- name: consumer_of_quarantine
 select c.name
 from pawl_quarantine q
