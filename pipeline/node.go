@@ -4,36 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
-
-// Bounds of a file. They are far beyond what people write, and keep a hostile one from costing anything.
-const (
-	maxFileBytes = 1 << 20
-	maxLineBytes = 16 << 10
-	maxLines     = 20_000
-	maxNesting   = 64
-	maxNodes     = 5000 // values, of a file of pipelines: each may be an expression
-	maxCaseNodes = 200_000
-	maxFindings  = 1000
-	maxSiblings  = 1000 // keys of a mapping, one a line: the parser's time grows with their square
-)
-
-// place is where something is in a file; both from 1. What was given beside the files has neither, and says where it is from.
-type place struct {
-	line, col int
-	from      string
-}
-
-func (p place) known() bool { return p.line > 0 || p.from != "" }
 
 // node is a value of a file: what is left of YAML once anchors, tags and merge keys are refused.
 type node struct {
@@ -72,127 +49,6 @@ func (n *node) get(name string) *node {
 		}
 	}
 	return nil
-}
-
-// source is a file while it is read.
-type source struct {
-	name     string
-	most     int // values that are read. Default: maxNodes
-	nodes    int
-	lines    []string
-	findings []Finding
-	hidden   []hidden // secrets that are written down in the file
-}
-
-// hidden is a text that is not shown, and where it is.
-type hidden struct {
-	text string
-	at   place
-}
-
-// masked returns the findings, without what must not be shown.
-func (s *source) masked() []Finding {
-	for i := range s.findings {
-		f := &s.findings[i]
-		if f.Excerpt == "" {
-			continue
-		}
-		line := []rune(f.Excerpt)
-		at := min(max(f.Col-1, 0), len(line))
-		// What is before the place and from there on is masked apart, so that the caret stays below it.
-		before, after := s.mask(string(line[:at]), f.Line, 1), s.mask(string(line[at:]), f.Line, at+1)
-		if whole := s.mask(f.Excerpt, f.Line, 1); whole != before+after { // a secret lies across the place
-			before, after = "", whole
-		}
-		f.Excerpt, f.caret = window(before, after)
-	}
-	return s.findings
-}
-
-// looksSecret finds what is a password by the look of it, in lines that could not be read as what they are.
-var looksSecret = regexp.MustCompile(`(?i)(://[^\s/:@]*:)[^\s@]+(@)|(\b[a-z_.-]*(?:pass?w(?:or)?d|passphrase|secret|token)["']?\s*[:=]\s*["']?)[^\s$"'{][^\s,}"']*()`)
-
-// mask masks a part of a line that begins at a column. A short text is masked where it is, and nowhere else.
-func (s *source) mask(text string, line, col int) string {
-	// From the right to the left: what is masked moves only what was done.
-	for _, h := range slices.SortedFunc(slices.Values(s.hidden), func(a, b hidden) int { return b.at.col - a.at.col }) {
-		if h.at.line == line {
-			from := len(string([]rune(text)[:min(max(h.at.col-col, 0), len([]rune(text)))]))
-			text = text[:from] + strings.Replace(text[from:], h.text, "***", 1)
-		}
-	}
-	for _, h := range s.hidden {
-		if len(h.text) >= 8 {
-			text = strings.ReplaceAll(text, h.text, "***")
-		}
-	}
-	return looksSecret.ReplaceAllString(text, "$1$3***$2$4")
-}
-
-const mostExcerpt = 160
-
-// window bounds a line to what is around a place in it. It returns the place as well, from 1.
-func window(before, after string) (line string, at int) {
-	b, a := []rune(before), []rune(after)
-	if len(b)+len(a) > mostExcerpt && len(b) > mostExcerpt*2/3 {
-		b = append([]rune("…"), b[len(b)-mostExcerpt*2/3:]...)
-	}
-	if most := mostExcerpt - len(b); len(a) > most {
-		a = append(a[:most:most], '…')
-	}
-	return string(b) + string(a), len(b) + 1
-}
-
-// hide keeps the texts of a value from being shown.
-func (s *source) hide(n *node) {
-	if n.kind == scalarNode && n.text != "" {
-		s.hidden = append(s.hidden, hidden{n.text, n.at})
-	}
-	for _, item := range n.items {
-		s.hide(item)
-	}
-}
-
-// guarded reports whether a place of the file is where logins are: what is misplaced there may be a password.
-func guarded(path string) bool {
-	return strings.HasPrefix(path, "store") || strings.HasPrefix(path, "kafka")
-}
-
-// full reports that nobody reads on: what is found from now on is not kept.
-func (s *source) full() bool { return len(s.findings) > maxFindings }
-
-func (s *source) report(sev Severity, rule string, at place, path, hint, format string, args ...any) {
-	switch {
-	case s.full():
-		return
-	case len(s.findings) == maxFindings:
-		sev, rule, hint, format, args = Fault, "too-large", "mend these first", "there are more findings than the %d above", []any{maxFindings}
-	}
-	f := Finding{
-		Rule: rule, Severity: sev, File: s.name, Line: at.line, Col: at.col, Path: path,
-		Message: fmt.Sprintf(format, args...), Hint: hint,
-	}
-	if at.from != "" {
-		f.File = at.from
-	} else if at.line > 0 && at.line <= len(s.lines) {
-		f.Excerpt = s.lines[at.line-1]
-	}
-	s.findings = append(s.findings, f)
-}
-
-func (s *source) fault(rule string, at place, path, hint, format string, args ...any) {
-	s.report(Fault, rule, at, path, hint, format, args...)
-}
-
-// clip bounds text that is shown.
-func clip(text string, n int) string {
-	if len(text) <= n {
-		return text
-	}
-	for n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return text[:n] + "…"
 }
 
 // parse reads YAML. It returns nil where there is nothing to go on with.
@@ -245,100 +101,6 @@ func (s *source) parse(content []byte) (root *node) {
 		return nil
 	}
 	return root
-}
-
-// bounded refuses what would cost too much to parse, and what is not text.
-func (s *source) bounded(content []byte) bool {
-	bad := func(line int, format string, args ...any) bool {
-		s.fault("too-large", place{line: line, col: 1}, "", "", format, args...)
-		return false
-	}
-	switch {
-	case len(content) > maxFileBytes:
-		return bad(0, "the file has %d bytes; at most %d are read", len(content), maxFileBytes)
-	case !utf8.Valid(content):
-		at := place{line: 1, col: 1}
-		for rest := content; len(rest) > 0; {
-			r, n := utf8.DecodeRune(rest)
-			if r == utf8.RuneError && n == 1 {
-				break
-			}
-			if at.col++; r == '\n' {
-				at = place{line: at.line + 1, col: 1}
-			}
-			rest = rest[n:]
-		}
-		s.fault("syntax", at, "", "save the file as UTF-8", "the file is not UTF-8")
-		return false
-	case bytes.IndexByte(content, 0) >= 0:
-		before := content[:bytes.IndexByte(content, 0)]
-		at := place{line: 1 + bytes.Count(before, []byte("\n")), col: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
-		s.fault("syntax", at, "", "save the file as UTF-8", "the file holds a NUL byte")
-		return false
-	}
-	open, siblings := 0, indents{}
-	for i, line := range bytes.Split(content, []byte("\n")) {
-		if i >= maxLines {
-			return bad(i+1, "the file has more than %d lines", maxLines)
-		}
-		if len(line) > maxLineBytes {
-			return bad(i+1, "the line has %d bytes; at most %d are read", len(line), maxLineBytes)
-		}
-		if siblings.line(line) > maxSiblings {
-			return bad(i+1, "more than %d lines follow each other with this indent", maxSiblings)
-		}
-		for _, c := range line {
-			switch c {
-			case '[', '{':
-				if open++; open > 4*maxNesting {
-					return bad(i+1, "%d brackets are open here", open)
-				}
-			case ']', '}':
-				open = max(open-1, 0)
-			}
-		}
-		// "- - - -" nests without brackets.
-		if bytes.Count(line, []byte("- ")) > 8*maxNesting || bytes.Count(line, []byte("? ")) > 8*maxNesting {
-			return bad(i+1, "too many lists within lists on one line")
-		}
-	}
-	return true
-}
-
-// indents counts, for each indent, the lines that may be keys of one mapping.
-type indents map[int]int
-
-func (c indents) line(line []byte) int {
-	rest := bytes.TrimLeft(line, " ")
-	if len(bytes.TrimSpace(rest)) == 0 || rest[0] == '#' {
-		return 0
-	}
-	indent := len(line) - len(rest)
-	for deeper := range c {
-		if deeper > indent {
-			delete(c, deeper)
-		}
-	}
-	if bytes.HasPrefix(rest, []byte("- ")) { // each item is a mapping of its own
-		return 0
-	}
-	c[indent]++
-	return c[indent]
-}
-
-// plain refuses characters that YAML does not take as they are, and that would steer a terminal.
-func (s *source) plain() bool {
-	ok := true
-	for i, line := range s.lines {
-		for j, r := range []rune(line) {
-			if r != '\t' && unicode.IsControl(r) {
-				s.fault("syntax", place{line: i + 1, col: j + 1}, "", `remove it, or write it in quotes as "\x1b"`, "a control character (%U) is not read", r)
-				ok = false
-				break
-			}
-		}
-	}
-	return ok
 }
 
 // syntaxHint says what mostly is behind what the parser says.

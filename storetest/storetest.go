@@ -102,6 +102,7 @@ func Exercise[Tx any](t *testing.T, h Harness[Tx]) {
 		{"condition", conditionTests[Tx]()},
 		{"operation", operationTests[Tx]()},
 		{"admin", adminTests[Tx]()},
+		{"evidence", evidenceTests[Tx]()},
 		{"audit", append(auditTests[Tx](), chainTests[Tx]()...)},
 		{"race", raceTests[Tx]()},
 		{"classify", classifyTests[Tx]()},

@@ -54,13 +54,13 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"received: as of the turn to commit", "progress.go", `return p.marks.FrontierAfter(offsets), p.marks.Received()`, `return p.marks.FrontierAfter(offsets), p.marks.FrontierAfter(offsets)`, ".", "TestTheStoreIsToldHowFarWasReceived"},
 	{"evidence: of one batch, the latest (PostgreSQL)", "postgres/sql/evidence.sql", ` order by d.processed_at desc
  fetch first ($5::integer) rows with ties)`, ` order by d.processed_at desc
- limit $5::integer)`, "./postgres", "TestConformancePgx/admin"},
+ limit $5::integer)`, "./postgres", "TestConformancePgx/evidence"},
 	{"evidence: of one batch, the latest (SQLite)", "sqlite/sql/evidence.sql", `    order by d.processed_at desc, coalesce(d.version, 0) desc, d.progress_id desc, d.position_offset desc
     limit :limit)`, `    order by d.processed_at desc
-    limit :limit)`, "./sqlite", "TestStore/admin"},
+    limit :limit)`, "./sqlite", "TestStore/evidence"},
 	{"evidence: what was held at the moment", "sqlite/sql/evidence.sql", `      and d.processed_at > :as_of
 `, `      and d.processed_at < 0
-`, "./sqlite", "TestStore/admin"},
+`, "./sqlite", "TestStore/evidence"},
 	{"the answer is looked for behind what changed nothing", "cmd/pawl/explain.go", `if err == nil && q.limit < lookedAt && h.isOpen() {`, `if false {`, "./cmd/pawl", "TestTheAnswerIsLookedForBehindWhatChangedNothing"},
 	{"the audit is sealed by time", "runner.go", `	r.work.Go(func() { r.sealLoop(readCtx) })
 `, ``, ".", "TestWhatOperatorsDidIsSealedByTime"},
