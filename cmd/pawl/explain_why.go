@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pawlhq/pawl"
+)
+
+// sentences answer "why is this row what it is", one for each route.
+func (a *app) sentences(consumer, asked string, h *history) []string {
+	var routes []string
+	byRoute := map[string][]pawl.Evidence{}
+	for _, e := range h.events {
+		if byRoute[e.Route] == nil {
+			routes = append(routes, e.Route)
+		}
+		byRoute[e.Route] = append(byRoute[e.Route], e)
+	}
+	slices.Sort(routes)
+	subject := "key"
+	if len(h.kinds) > 0 {
+		subject = h.kinds[0]
+	}
+	var all []string
+	for _, route := range routes {
+		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, route, subject, asked), byRoute[route], h.acts, h.cut[route]))
+	}
+	return all
+}
+
+// sentence is about the events of one route; cut says that there were earlier ones.
+func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.AuditEntry, cut bool) string {
+	var last, latest *pawl.Evidence
+	decided := map[string]bool{}
+	for i := range events {
+		e := &events[i]
+		latest = e
+		if e.Claim {
+			decided[e.Identity.Key] = true
+		}
+		if e.Claim && e.Outcome == pawl.Applied && (last == nil || e.ProcessedAt.After(last.ProcessedAt) || e.Identity.Version >= last.Identity.Version) {
+			last = e // of one batch, whatever came early is behind what it waited for
+		}
+	}
+	var b strings.Builder
+	b.WriteString(subject)
+	if last == nil {
+		b.WriteString(" has had no effect")
+		if cut {
+			fmt.Fprintf(&b, " in its latest %d records (--all looks further)", len(events))
+		}
+		fmt.Fprintf(&b, ": its latest record, %s, was %s at %s", place(latest), latest.Outcome, a.at(latest.ProcessedAt))
+		if latest.Reason != "" {
+			b.WriteString(" (" + firstLine(latest.Reason) + ")")
+		}
+	} else {
+		b.WriteString(" is as it is")
+		if last.Identity.Version > 0 {
+			fmt.Fprintf(&b, ", at version %d,", last.Identity.Version)
+		}
+		b.WriteString(" because ")
+		if last.Identity.Type != "" {
+			b.WriteString(last.Identity.Type + " ")
+		}
+		fmt.Fprintf(&b, "%q of %s was applied at %s", cmp.Or(last.Identity.EventID, last.Identity.Key), place(last), a.at(last.ProcessedAt))
+		if last.VersionBefore > 0 {
+			fmt.Fprintf(&b, " over version %d", last.VersionBefore)
+		}
+		if last.StateAfter != "" {
+			fmt.Fprintf(&b, " and made it %s", last.StateAfter)
+		}
+		if act := actOn(acts, last); act != nil {
+			fmt.Fprintf(&b, ", by %s's %s (%s)", act.By, act.What, act.Why)
+		}
+	}
+	if text := without(events, acts, decided); text != "" {
+		if cut {
+			text = fmt.Sprintf("; of its latest %d records: %s", len(events), strings.TrimPrefix(text, "; "))
+		}
+		b.WriteString(text)
+	}
+	return printable(b.String()) + "."
+}
+
+// actOn is the act by which a record took effect, where it was kept before.
+func actOn(acts []pawl.AuditEntry, e *pawl.Evidence) *pawl.AuditEntry {
+	for i := range acts {
+		if samePlace(e, acts[i].Partition, acts[i].Offset) && acts[i].Quarantine != 0 && acts[i].Outcome == e.Outcome {
+			return &acts[i]
+		}
+	}
+	return nil
+}
+
+// without counts what changed nothing, and what still waits.
+func without(events []pawl.Evidence, acts []pawl.AuditEntry, decided map[string]bool) string {
+	// A record that was set aside is there no more where it was decided, or where an operator has skipped or archived it. A
+	// conflict stays there although its key is decided. One that was held has had its turn where its key is decided, or where
+	// it is anything but held.
+	settled, released := map[spot]bool{}, map[spot]bool{}
+	for i := range events {
+		e := &events[i]
+		at := spot{at: e.Partition, offset: e.Offset}
+		settled[at] = settled[at] || e.Claim
+		released[at] = released[at] || e.Outcome != pawl.Held
+	}
+	for i := range acts {
+		act := &acts[i]
+		if act.Quarantine != 0 && act.Outcome != pawl.Quarantined && act.Outcome != pawl.Held {
+			settled[spot{at: act.Partition, offset: act.Offset}] = true
+		}
+	}
+	idle, waiting := map[pawl.Outcome]int{}, map[pawl.Outcome]int{}
+	for i := range events {
+		e := &events[i]
+		at := spot{at: e.Partition, offset: e.Offset}
+		switch {
+		case e.Outcome == pawl.Quarantined && !settled[at], e.Outcome == pawl.Held && !decided[e.Identity.Key] && !released[at]:
+			waiting[e.Outcome]++
+		case e.Outcome != pawl.Applied && e.Outcome != pawl.Held && e.Outcome != pawl.Quarantined:
+			idle[e.Outcome]++
+		}
+	}
+	text := ""
+	if s := counts(idle); s != "" {
+		text += "; without effect: " + s
+	}
+	if s := counts(waiting); s != "" {
+		text += "; not decided: " + s
+	}
+	return text
+}
+
+func samePlace(e *pawl.Evidence, p pawl.Partition, offset int64) bool {
+	return e.Partition == p && e.Offset == offset
+}
+
+func counts(of map[pawl.Outcome]int) string {
+	var all []string
+	for o := pawl.Applied; o <= pawl.Skipped; o++ {
+		if of[o] > 0 {
+			all = append(all, fmt.Sprintf("%d %s", of[o], o))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func place(e *pawl.Evidence) string { return position(e.Partition.Topic, e.Partition.Index, e.Offset) }
