@@ -28,14 +28,6 @@ func (k *keyColumns) add(scope int32, id pawl.KeyID) {
 
 func uuid(b [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: b, Valid: true} }
 
-func uuids(all [][16]byte) []pgtype.UUID {
-	out := make([]pgtype.UUID, len(all))
-	for i, b := range all {
-		out[i] = uuid(b)
-	}
-	return out
-}
-
 // column collects a value per row that may be absent.
 type column[E any] struct {
 	values  []E
