@@ -25,23 +25,29 @@ const (
 	otherScope = 1_000_000
 )
 
-// makeHistory are decisions as a long run would have left them: keys in the order of time, streams at random. The indexes
-// are made afterwards, which is faster.
-const makeHistory = `
-create temporary table aside as
+// indexesApart drops the indexes of decisions, and indexesBack makes them again: rows are inserted faster in between.
+const (
+	indexesApart = `
+create temporary table apart as
 select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as ddl
 from pg_index
 where indrelid = 'pawl_decision'::regclass and not indisprimary;
-do $$ declare i record; begin for i in select * from aside loop execute 'drop index ' || i.name; end loop; end $$;
-insert into pawl_decision (
+do $$ declare i record; begin for i in select * from apart loop execute 'drop index ' || i.name; end loop; end $$;
+`
+	indexesBack = `
+do $$ declare i record; begin for i in select * from apart loop execute i.ddl; end loop; end $$;
+drop table apart`
+)
+
+// makeHistory are decisions as a long run would have left them: keys in the order of time, streams at random.
+const makeHistory = indexesApart + `insert into pawl_decision (
     key_id, fingerprint, position_offset, version, version_before, occurred_at, ingested_at, processed_at, scope_id, progress_id,
     type_id, code_id, key_form, outcome, mode, stream)
 select (lpad(to_hex((extract(epoch from timestamptz '2020-01-01') * 1000)::bigint + g), 12, '0') || '70008' || substr(md5(g::text), 1, 15))::uuid,
        md5(g::text)::uuid, -g, g %% 20 + 1, g %% 20, now(), now(), now(), %d, 1, 1, 1, 1, 1, 1,
        'CASE-' || lpad(((g * 2654435761) %% %d)::text, 8, '0')
 from generate_series(1::bigint, %d) as g;
-do $$ declare i record; begin for i in select * from aside loop execute i.ddl; end loop; end $$;
-drop table aside`
+` + indexesBack
 
 // existing measures pawl-batch on tables that hold n decisions already, of its own scope and of another's, next to empty
 // ones; and how long people wait for evidence there.

@@ -52,12 +52,7 @@ const historyPostgres = `
 insert into pawl_progress (consumer_id, topic_id, partition, topic, next_offset, received_offset, epoch, owner, created_at, acquired_at, advanced_at)
 select c, md5('topic' || c)::uuid, p, 'asker-' || c, %[8]d, %[8]d, 1, 'bench', now(), now(), now()
 from generate_series(1, %[3]d) as c, generate_series(0, %[4]d - 1) as p;
-create temporary table apart as
-select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as ddl
-from pg_index
-where indrelid = 'pawl_decision'::regclass and not indisprimary;
-do $$ declare i record; begin for i in select * from apart loop execute 'drop index ' || i.name; end loop; end $$;
-insert into pawl_decision (
+` + indexesApart + `insert into pawl_decision (
     key_id, fingerprint, position_offset, version, version_before, occurred_at, ingested_at, processed_at, scope_id, progress_id,
     type_id, code_id, key_form, outcome, mode, stream, event_id)
 select (lpad(to_hex((extract(epoch from timestamptz '2020-01-01') * 1000)::bigint + g), 12, '0') || '70008' || substr(md5(g::text), 1, 15))::uuid,
@@ -65,8 +60,7 @@ select (lpad(to_hex((extract(epoch from timestamptz '2020-01-01') * 1000)::bigin
        g %% %[3]d + 1, g %% (%[3]d * %[4]d) + 1, 2, 1, 1, case when g %% 100 = 0 then 4 else 1 end, 1,
        case when g %% %[9]d = 0 then 'HOT' else 'CASE-' || ((g * 2654435761) %% %[2]d) end, case when g %% 10 = 1 then 'event-' || g end
 from generate_series(1::bigint, %[1]d) as g;
-do $$ declare i record; begin for i in select * from apart loop execute i.ddl; end loop; end $$;
-drop table apart;
+` + indexesBack + `;
 insert into pawl_quarantine (
     scope_id, progress_id, position_offset, leader_epoch, cause, reason, tries, blocks, mode, code_id, key_form, key_id, stream, value, ingested_at,
     quarantined_at)
