@@ -99,7 +99,7 @@ func (f *fixture) run(ctx context.Context, p *Pipeline, log []pawl.Record, dsn s
 	if err := store.Migrate(ctx); err != nil {
 		return []string{err.Error()}
 	}
-	if err := create(ctx, dsn, p.Tables()); err != nil {
+	if err := CreateTables(ctx, dsn, p.Tables()); err != nil {
 		return []string{err.Error()}
 	}
 	return runOn(ctx, f, p, log, store, store.DB())
@@ -118,7 +118,8 @@ func runOn[Tx any](ctx context.Context, f *fixture, p *Pipeline, log []pawl.Reco
 	return append(failures, f.rows(ctx, db, p)...)
 }
 
-func create(ctx context.Context, dsn string, tables []*pawl.Table) error {
+// CreateTables makes tables in a SQLite database of its own: for tests and rehearsals. In a database of yours, Pawl makes none.
+func CreateTables(ctx context.Context, dsn string, tables []*pawl.Table) error {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pawlhq/pawl/cmd/pawl/dev/rehearsal"
 	"github.com/pawlhq/pawl/kafka/embedded"
 	"github.com/pawlhq/pawl/pipeline"
 	"github.com/pawlhq/pawl/sqlite"
@@ -86,8 +85,8 @@ type piece interface {
 	next() []embedded.Message
 	// sent is how much was sent, and what was put in on purpose.
 	sent() (int, map[string]int)
-	// own is not empty where it is the user's.
-	own() string
+	// own reports whether it is the user's.
+	own() bool
 	// naiveKey is which effect a line of the naive consumer's file is about; "": none.
 	naiveKey(line []byte) string
 	// judge compares what is there with what must be there.
@@ -185,7 +184,7 @@ func (d *devRun) open(ctx context.Context) (err error) {
 		if statErr == nil {
 			break // they are there
 		}
-		if err := rehearsal.CreateTables(ctx, d.database(), p.Tables()); err != nil {
+		if err := pipeline.CreateTables(ctx, d.database(), p.Tables()); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/cmd/pawl/dev"
+	"github.com/pawlhq/pawl/cmd/pawl/dev/naive"
 	"github.com/pawlhq/pawl/cmd/pawl/dev/rehearsal"
 	"github.com/pawlhq/pawl/kafka"
 	"github.com/pawlhq/pawl/pipeline"
@@ -65,7 +66,7 @@ func (a *app) devNaiveCommand() *cobra.Command {
 		Use: "dev-naive", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			brokers, to := strings.Split(a.env("PAWL_DEV_KAFKA"), ","), a.env("PAWL_DEV_NAIVE")
-			if a.env("PAWL_DEV_OWN") == "" {
+			if a.env("PAWL_DEV_OWN") != "true" {
 				return dev.Naive(cmd.Context(), brokers, to)
 			}
 			set, err := a.playedPipelines()
@@ -85,7 +86,7 @@ func (a *app) devNaiveCommand() *cobra.Command {
 func topicIDs(ctx context.Context, brokers []string, set *pipeline.Set) (map[string]pawl.TopicID, error) {
 	ids := map[string]pawl.TopicID{}
 	for _, p := range set.Pipelines {
-		src := kafka.New(kafka.Config{Brokers: brokers, Group: rehearsal.NaiveGroup, Logger: slog.New(slog.DiscardHandler)})
+		src := kafka.New(kafka.Config{Brokers: brokers, Group: naive.Group, Logger: slog.New(slog.DiscardHandler)})
 		logs, err := src.Look(ctx, p.Topic)
 		if err != nil {
 			return nil, err

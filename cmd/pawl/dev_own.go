@@ -93,7 +93,7 @@ func (o *ownPiece) templates(env pipeline.Env) ([]pipeline.Template, error) {
 func (o *ownPiece) pipelines() *pipeline.Set    { return o.set }
 func (o *ownPiece) content() [][]byte           { return o.files }
 func (o *ownPiece) topics() []embedded.Topic    { return o.traffic.Topics() }
-func (o *ownPiece) own() string                 { return "yes" }
+func (o *ownPiece) own() bool                   { return true }
 func (o *ownPiece) naiveKey(line []byte) string { return rehearsal.NaiveKey(line) }
 func (o *ownPiece) sent() (int, map[string]int) { return o.traffic.Deliveries, o.traffic.Hostilities }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -39,7 +40,7 @@ type child struct {
 func (d *devRun) start(command string, env ...string) (*child, error) {
 	c := &child{cmd: exec.Command(d.self, command), ended: make(chan struct{})}
 	c.cmd.Env = append(os.Environ(), "PAWL_STORE=", "PAWL_DEV_FILES="+d.playedFolder(), "PAWL_DEV_DB="+d.database(),
-		"PAWL_DEV_KAFKA="+d.broker.Addrs()[0], "PAWL_DEV_NAIVE="+d.naiveFile(), "PAWL_DEV_OWN="+d.own())
+		"PAWL_DEV_KAFKA="+d.broker.Addrs()[0], "PAWL_DEV_NAIVE="+d.naiveFile(), "PAWL_DEV_OWN="+strconv.FormatBool(d.own()))
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = &c.stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -34,7 +34,7 @@ func newSamplePiece(a *app, seed uint64) (*samplePiece, error) {
 
 func (s *samplePiece) pipelines() *pipeline.Set { return s.set }
 func (s *samplePiece) content() [][]byte        { return [][]byte{dev.Pipelines} }
-func (s *samplePiece) own() string              { return "" }
+func (s *samplePiece) own() bool                { return false }
 func (s *samplePiece) topics() []embedded.Topic {
 	return []embedded.Topic{{Name: dev.Topic, Partitions: dev.Partitions}}
 }

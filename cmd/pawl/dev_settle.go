@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/pawlhq/pawl"
-	"github.com/pawlhq/pawl/cmd/pawl/dev/rehearsal"
+	"github.com/pawlhq/pawl/cmd/pawl/dev/naive"
 	"github.com/pawlhq/pawl/kafka"
 )
 
@@ -69,7 +69,7 @@ func (d *devRun) epochs(ctx context.Context) (map[string]map[pawl.Partition]int6
 // drained reports whether both are at the end of the topic: Pawl by the store's positions, the other by its offsets. The last
 // consumer must have taken every partition since before: it is there to give them back in good order.
 func (d *devRun) drained(ctx context.Context, before map[string]map[pawl.Partition]int64) (bool, error) {
-	logs, err := d.look(ctx, rehearsal.NaiveGroup, d.topicNames())
+	logs, err := d.look(ctx, naive.Group, d.topicNames())
 	if err != nil {
 		return false, err
 	}

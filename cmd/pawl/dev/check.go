@@ -42,9 +42,9 @@ func (f *Finding) blame(format string, args ...any) {
 
 // Check compares a database with what the model makes of the topic.
 func Check(ctx context.Context, db *sql.DB, deliveries []embedded.Message) (*Finding, error) {
-	m := NewModel(deliveries)
+	m := newModel(deliveries)
 	f := &Finding{Events: len(m.first), Deliveries: len(deliveries), Rows: len(m.rows), Outcomes: map[string]int{}}
-	for _, step := range []func(context.Context, *sql.DB, *Model) error{f.rows, f.counts, f.evidence} {
+	for _, step := range []func(context.Context, *sql.DB, *model) error{f.rows, f.counts, f.evidence} {
 		if err := step(ctx, db, m); err != nil {
 			return nil, fmt.Errorf("check: %w", err)
 		}
@@ -53,7 +53,7 @@ func Check(ctx context.Context, db *sql.DB, deliveries []embedded.Message) (*Fin
 }
 
 // rows compares the state machine's table.
-func (f *Finding) rows(ctx context.Context, db *sql.DB, m *Model) error {
+func (f *Finding) rows(ctx context.Context, db *sql.DB, m *model) error {
 	have := map[string]row{}
 	err := each(ctx, db, "rows", func(scan func(...any) error) error {
 		var id string
@@ -84,7 +84,7 @@ func compare(have, want map[string]row, blame func(string, ...any)) (different i
 }
 
 // counts compares the sums: what takes effect twice is seen here and nowhere else.
-func (f *Finding) counts(ctx context.Context, db *sql.DB, m *Model) error {
+func (f *Finding) counts(ctx context.Context, db *sql.DB, m *model) error {
 	have := map[string]int{}
 	err := each(ctx, db, "counts", func(scan func(...any) error) error {
 		var eventType string
@@ -109,7 +109,7 @@ func (f *Finding) counts(ctx context.Context, db *sql.DB, m *Model) error {
 }
 
 // evidence compares what is written down about each delivery.
-func (f *Finding) evidence(ctx context.Context, db *sql.DB, m *Model) error {
+func (f *Finding) evidence(ctx context.Context, db *sql.DB, m *model) error {
 	have := map[place]string{}
 	err := each(ctx, db, "deliveries", func(scan func(...any) error) error {
 		var at place

@@ -92,7 +92,7 @@ func database(t *testing.T, deliveries []embedded.Message) *sql.DB {
 	} {
 		do(q)
 	}
-	m := NewModel(deliveries)
+	m := newModel(deliveries)
 	for id, r := range m.rows {
 		do(`insert into case_projection values (?, ?, ?, ?)`, id, r.status, r.version, r.last)
 	}

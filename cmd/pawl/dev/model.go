@@ -34,8 +34,8 @@ type row struct {
 	last    string
 }
 
-// Model says what must become of the deliveries of a topic.
-type Model struct {
+// model says what must become of the deliveries of a topic.
+type model struct {
 	rows   map[string]row
 	first  map[string]Event // by event id: what was said first
 	counts map[string]int   // of first, by type
@@ -45,9 +45,9 @@ type Model struct {
 	also map[place]string
 }
 
-// NewModel works out what must become of deliveries, each partition in order.
-func NewModel(deliveries []embedded.Message) *Model {
-	m := &Model{first: map[string]Event{}, counts: map[string]int{}}
+// newModel works out what must become of deliveries, each partition in order.
+func newModel(deliveries []embedded.Message) *model {
+	m := &model{first: map[string]Event{}, counts: map[string]int{}}
 	strict, patient := newMachine(false), newMachine(true)
 	for _, d := range deliveries {
 		if e, ok := read(d.Value); ok {

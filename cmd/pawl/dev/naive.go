@@ -1,39 +1,19 @@
 package dev
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 
+	"github.com/pawlhq/pawl/cmd/pawl/dev/naive"
 	"github.com/pawlhq/pawl/kafka/embedded"
 )
 
-// NaiveGroup is the consumer group of the naive consumer.
-const NaiveGroup = "dev-naive"
-
-// Naive is a consumer as it is often written: for each record it applies the effect, and then it commits the offsets. Its database is a file to which each effect adds a line. It runs until ctx ends.
+// Naive runs the naive consumer until ctx ends.
 func Naive(ctx context.Context, addrs []string, path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("open the naive consumer's file: %w", err)
-	}
-	defer f.Close()
-	return embedded.Consume(ctx, addrs, NaiveGroup, []string{Topic}, func(m embedded.Message) error {
-		e, ok := read(m.Value)
-		if !ok {
-			return nil // logged and forgotten, as it is often written
+	return naive.Run(ctx, addrs, []string{Topic}, path, func(m embedded.Message) []any {
+		if e, ok := read(m.Value); ok {
+			return []any{e}
 		}
-		line, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(append(line, '\n'))
-		return err
+		return nil
 	})
 }
 
@@ -48,35 +28,30 @@ type Mistakes struct {
 
 // Judge reads what the naive consumer has done.
 func Judge(path string, deliveries []embedded.Message) (*Mistakes, error) {
-	m := NewModel(deliveries)
+	m := newModel(deliveries)
 	wrong := &Mistakes{}
 	for _, outcome := range m.want {
 		if outcome == Undecodable {
 			wrong.Dropped++
 		}
 	}
-	content, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what the naive consumer did: %w", err)
-	}
 	seen, rows := map[string]int{}, map[string]row{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	for lines.Scan() {
-		e, ok := read(lines.Bytes())
+	err := naive.Each(path, func(line []byte) {
+		e, ok := read(line)
 		if !ok {
-			continue // cut off by a kill
+			return // cut off by a kill
 		}
 		wrong.Effects++
 		if seen[e.EventID]++; seen[e.EventID] > 1 {
 			wrong.Doubled++
 		}
 		rows[e.CaseID] = row{e.EventType, e.Version, e.EventID}
-	}
+	})
 	for id := range m.first {
 		if seen[id] == 0 {
 			wrong.Lost++
 		}
 	}
 	wrong.Different = compare(rows, m.rows, func(string, ...any) {})
-	return wrong, lines.Err()
+	return wrong, err
 }

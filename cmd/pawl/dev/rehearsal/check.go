@@ -71,7 +71,7 @@ func Check(ctx context.Context, set *pipeline.Set, db *sql.DB, messages []embedd
 		var records []pawl.Record
 		for _, m := range messages {
 			if slices.Contains(p.Topic, m.Topic) {
-				records = append(records, RecordOf(m, ids))
+				records = append(records, recordOf(m, ids))
 			}
 		}
 		path := filepath.Join(dir, fmt.Sprintf("%d-%s.db", i+1, strings.Map(plainName, p.Name)))
@@ -93,7 +93,7 @@ func Check(ctx context.Context, set *pipeline.Set, db *sql.DB, messages []embedd
 		}
 	}
 	for _, m := range messages {
-		f.garbage(readers(set, m.Topic), RecordOf(m, ids), evidence)
+		f.garbage(readers(set, m.Topic), recordOf(m, ids), evidence)
 	}
 	return f, nil
 }

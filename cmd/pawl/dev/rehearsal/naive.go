@@ -1,22 +1,15 @@
 package rehearsal
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
+
+	"github.com/pawlhq/pawl/cmd/pawl/dev/naive"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/kafka/embedded"
 	"github.com/pawlhq/pawl/pipeline"
 )
-
-// NaiveGroup is the consumer group of the naive consumer.
-const NaiveGroup = "dev-naive"
 
 // effect is what the naive consumer writes down for each effect.
 type effect struct {
@@ -24,30 +17,16 @@ type effect struct {
 	Key      string `json:"key"`
 }
 
-// Naive is a consumer as it is often written: for each record it applies the effects, and then it commits the offsets. Its database
-// is a file to which each effect adds a line. It runs until ctx ends. The ids are those of the topics.
+// Naive runs the naive consumer until ctx ends. The ids are those of the topics.
 func Naive(ctx context.Context, addrs []string, set *pipeline.Set, ids map[string]pawl.TopicID, path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("open the naive consumer's file: %w", err)
-	}
-	defer f.Close()
-	return embedded.Consume(ctx, addrs, NaiveGroup, topicsOf(set), func(m embedded.Message) error {
-		r := RecordOf(m, ids)
+	return naive.Run(ctx, addrs, topicsOf(set), path, func(m embedded.Message) (effects []any) {
+		r := recordOf(m, ids)
 		for _, p := range readers(set, m.Topic) {
-			id, err := p.Identify(&r)
-			if err != nil {
-				continue // logged and forgotten, as it is often written
-			}
-			line, err := json.Marshal(effect{p.Name, id.Key})
-			if err != nil {
-				return err
-			}
-			if _, err := f.Write(append(line, '\n')); err != nil {
-				return err
+			if id, err := p.Identify(&r); err == nil {
+				effects = append(effects, effect{p.Name, id.Key})
 			}
 		}
-		return nil
+		return effects
 	})
 }
 
@@ -70,28 +49,22 @@ type Mistakes struct {
 
 // Judge reads what the naive consumer has done.
 func (f *Finding) Judge(path string) (*Mistakes, error) {
-	content, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read what the naive consumer did: %w", err)
-	}
 	wrong := &Mistakes{Dropped: f.unnamed}
 	seen := map[string]int{}
-	lines := bufio.NewScanner(bytes.NewReader(content))
-	lines.Buffer(nil, mostLine)
-	for lines.Scan() {
-		key := NaiveKey(lines.Bytes())
+	err := naive.Each(path, func(line []byte) {
+		key := NaiveKey(line)
 		if !f.took[key] {
-			continue
+			return
 		}
 		wrong.Effects++
 		if seen[key]++; seen[key] > 1 {
 			wrong.Doubled++
 		}
-	}
+	})
 	for key := range f.took {
 		if seen[key] == 0 {
 			wrong.Lost++
 		}
 	}
-	return wrong, lines.Err()
+	return wrong, err
 }

@@ -3,7 +3,6 @@ package rehearsal
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,8 +16,8 @@ import (
 	"github.com/pawlhq/pawl/sqlite"
 )
 
-// RecordOf is a message as pipelines take it. The ids are those of the topics.
-func RecordOf(m embedded.Message, ids map[string]pawl.TopicID) pawl.Record {
+// recordOf is a message as pipelines take it. The ids are those of the topics.
+func recordOf(m embedded.Message, ids map[string]pawl.TopicID) pawl.Record {
 	r := pawl.Record{
 		Partition: pawl.Partition{Topic: m.Topic, TopicID: ids[m.Topic], Index: m.Partition}, Offset: m.Offset, Timestamp: m.Time, Key: m.Key,
 		Value: m.Value,
@@ -109,28 +108,13 @@ func onNew(ctx context.Context, p *pipeline.Pipeline, log []pawl.Record, path st
 	if err := store.Migrate(ctx); err != nil {
 		return nil, err
 	}
-	if err := CreateTables(ctx, path, p.Tables()); err != nil {
+	if err := pipeline.CreateTables(ctx, path, p.Tables()); err != nil {
 		return nil, err
 	}
 	if len(log) == 0 {
 		return nil, nil
 	}
 	return pipeline.Quiet(ctx, p, store, log)
-}
-
-// CreateTables makes tables in a database.
-func CreateTables(ctx context.Context, path string, tables []*pawl.Table) error {
-	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	for _, t := range tables {
-		if _, err := db.ExecContext(ctx, sqlite.DDL(t)); err != nil {
-			return fmt.Errorf("create table %s: %w", t.Name, err)
-		}
-	}
-	return nil
 }
 
 // content is what a record says, however it is spelt: its document with sorted members, its key and its headers.

@@ -78,7 +78,7 @@ func (pl *play) attacked(t testing.TB, batch int, prepared ...string) *sql.DB {
 		t.Fatal(err)
 	}
 	for _, p := range pl.set.Pipelines {
-		if err := CreateTables(ctx, path, p.Tables()); err != nil {
+		if err := pipeline.CreateTables(ctx, path, p.Tables()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +96,7 @@ func (pl *play) attacked(t testing.TB, batch int, prepared ...string) *sql.DB {
 		var log []pawl.Record
 		for _, m := range pl.topic {
 			if slices.Contains(p.Topic, m.Topic) {
-				log = append(log, RecordOf(m, pl.ids))
+				log = append(log, recordOf(m, pl.ids))
 			}
 		}
 		was := p.Limits.Batch
@@ -362,7 +362,7 @@ func TestEachTurnIsAboutNewStreams(t *testing.T) {
 		p := pl.set.Pipelines[0]
 		keys, streams := map[string]int32{}, map[string]int32{}
 		for _, m := range pl.topic {
-			r := RecordOf(m, pl.ids)
+			r := recordOf(m, pl.ids)
 			id, err := p.Identify(&r)
 			if err != nil {
 				continue
@@ -410,7 +410,7 @@ func TestWhatCannotBeRenamedIsPlayedOnce(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, m := range pl.topic {
-		r := RecordOf(m, pl.ids)
+		r := recordOf(m, pl.ids)
 		if id, err := pl.set.Pipelines[0].Identify(&r); err == nil {
 			seen[id.Key] = true
 		}

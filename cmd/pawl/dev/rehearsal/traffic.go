@@ -44,8 +44,8 @@ type shape struct {
 // partitions of each topic, where streams have nothing to do with each other.
 const partitions = 4
 
-// ErrNoRecords says that there is nothing to make traffic of.
-var ErrNoRecords = errors.New("there are no records to play")
+// errNoRecords says that there is nothing to make traffic of.
+var errNoRecords = errors.New("there are no records to play")
 
 // NewTraffic begins a stream. The pipelines have been through Rehearse.
 func NewTraffic(seed uint64, set *pipeline.Set, templates []pipeline.Template) (*Traffic, error) {
@@ -82,7 +82,7 @@ func NewTraffic(seed uint64, set *pipeline.Set, templates []pipeline.Template) (
 		}
 	}
 	if len(t.shapes) == 0 {
-		return nil, ErrNoRecords
+		return nil, errNoRecords
 	}
 	if t.Once != "" {
 		t.Partitions = 1 // templates may share streams: their order decides
