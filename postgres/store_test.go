@@ -73,6 +73,28 @@ func TestConformanceInSchema(t *testing.T) {
 	storetest.Exercise(t, h)
 }
 
+// What the search path puts elsewhere is found there, and no other test notices.
+func TestNothingOfPawlIsOutsideItsSchema(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openSQL(t, url)
+	if _, err := db.Exec(`create schema app`); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.New(openPool(t, url), postgres.InSchema("app")).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var inside, outside int
+	err := db.QueryRow(`
+		select count(*) filter (where ns = 'app'), count(*) filter (where ns <> 'app')
+		from (select relnamespace::regnamespace::text as ns, relname as name from pg_class
+		      union all
+		      select pronamespace::regnamespace::text, proname from pg_proc) as x
+		where name like 'pawl\_%'`).Scan(&inside, &outside)
+	if err != nil || inside == 0 || outside > 0 {
+		t.Errorf("%d inside, %d outside, %v", inside, outside, err)
+	}
+}
+
 func dbName(t testing.TB, db *sql.DB) (name string) {
 	if err := db.QueryRow(`select current_database()`).Scan(&name); err != nil {
 		t.Fatal(err)
