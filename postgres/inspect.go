@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -56,7 +57,7 @@ func (s *Store[Tx]) Inspect(ctx context.Context) (*Inspection, error) {
 		}
 	}
 	var tables, rights []string
-	for _, n := range needs {
+	for _, n := range needs() {
 		tables, rights = append(tables, s.qual(n.table)), append(rights, n.right)
 	}
 	err = s.link.exec(ctx, stmt{sql: s.query["inspect_rights"], args: []any{tables, rights}, row: func(scan func(...any) error) error {
@@ -85,7 +86,7 @@ var (
 
 // needs are the rights that running takes. They are read off the statements themselves, so that none is forgotten: the
 // queries, and the bodies of functions, which run with the caller's rights.
-var needs = func() []need {
+var needs = sync.OnceValue(func() []need {
 	found := map[need]bool{}
 	read := func(sql string) {
 		for _, m := range statement.FindAllStringSubmatch(sql, -1) {
@@ -115,7 +116,7 @@ var needs = func() []need {
 	return slices.SortedFunc(maps.Keys(found), func(a, b need) int {
 		return slices.Compare([]string{a.table, a.right}, []string{b.table, b.right})
 	})
-}()
+})
 
 // CheckSettings refuses a server on which a commit may be lost, as Open does.
 func (s *Store[Tx]) CheckSettings(ctx context.Context) error { return s.checkSettings(ctx) }

@@ -16,10 +16,12 @@ type Migration struct {
 }
 
 // Migrations returns all steps in order, for reading or for a migration tool of one's own. Each records itself in
-// pawl_schema.
-func Migrations() []Migration {
+// pawl_schema. With [InSchema] they name the schema, as the store will.
+func Migrations(opts ...Option) []Migration {
+	qual := qualifier(chosen(opts).schema)
 	var all []Migration
 	for _, m := range sqlfile.Migrations(files, "migration") {
+		m.SQL = qual(m.SQL)
 		all = append(all, Migration(m))
 	}
 	return all
@@ -28,7 +30,7 @@ func Migrations() []Migration {
 // Migrate brings Pawl's tables to the version that this program needs. Each step is a transaction of its own; calling it
 // again, or from several processes at once, is harmless. It needs the right to create tables, which Open and Apply do not.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
-	for _, m := range Migrations() {
+	for _, m := range Migrations(InSchema(s.schema)) {
 		var have int
 		version := stmt{sql: s.query["schema_version"], row: func(scan func(...any) error) error { return scan(&have) }}
 		err := s.link.script(ctx, []stmt{{sql: s.query["lock_migrations"]}, {sql: s.query["create_schema_table"]}, version},
@@ -36,7 +38,7 @@ func (s *Store[Tx]) Migrate(ctx context.Context) error {
 				if have >= m.Version {
 					return ""
 				}
-				return s.qual(m.SQL)
+				return m.SQL
 			})
 		if err != nil {
 			return fmt.Errorf("migration %03d_%s: %w", m.Version, m.Name, err)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"embed"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,11 +68,15 @@ type options struct{ schema string }
 // InSchema keeps Pawl's tables in a schema of their own, which must exist. Default: the first of the search path.
 func InSchema(name string) Option { return func(o *options) { o.schema = name } }
 
-func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
-	var o options
+func chosen(opts []Option) (o options) {
 	for _, opt := range opts {
 		opt(&o)
 	}
+	return o
+}
+
+func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
+	o := chosen(opts)
 	s := &Store[Tx]{link: l, query: map[string]string{}, qual: qualifier(o.schema), schema: o.schema}
 	shared := strings.NewReplacer("{{matches}}", control["quarantine_matches"], "{{in_no_operation}}", control["in_no_operation"])
 	for name, q := range control {
@@ -78,9 +85,18 @@ func newStore[Tx any](l link[Tx], opts []Option) *Store[Tx] {
 	return s
 }
 
-var ownTables = regexp.MustCompile(`\bpawl_(schema|name|consumer|scope|progress|decision|redelivery|quarantine|condition|advance|` +
-	`stream|hold|revision|operation|operation_item|audit|audit_stays|audit_field|audit_digest|note_acts|seal|seal_head|attempt|pause|` +
-	`turn|release|free|resolve|set_aside_again|carry_out|note_attempt)\b`)
+// own finds the names of Pawl's tables and functions. They are read off the migrations, so that none is forgotten.
+var own = sync.OnceValue(func() *regexp.Regexp {
+	created := regexp.MustCompile(`(?m)^create (?:or replace )?(?:table|function) (?:if not exists )?(pawl_\w+)`)
+	names := map[string]bool{}
+	for _, m := range sqlfile.Migrations(files, "migration") {
+		for _, found := range created.FindAllStringSubmatch(m.SQL, -1) {
+			names[found[1]] = true
+		}
+	}
+	all := strings.Join(slices.Sorted(maps.Keys(names)), "|")
+	return regexp.MustCompile(`\b(?:` + all + `)\b|\bdrop index pawl_\w+`) // an index is where its table is: only dropping it names it
+})
 
 // qualifier puts the schema before each of Pawl's own names. The session's search path is not used for it: a pooling
 // proxy does not keep it.
@@ -88,8 +104,15 @@ func qualifier(schema string) func(string) string {
 	if schema == "" {
 		return func(sql string) string { return sql }
 	}
-	prefix := strings.ReplaceAll(pgx.Identifier{schema}.Sanitize(), "$", "$$") + "."
-	return func(sql string) string { return ownTables.ReplaceAllString(sql, prefix+"$0") }
+	prefix := pgx.Identifier{schema}.Sanitize() + "."
+	return func(sql string) string {
+		return own().ReplaceAllStringFunc(sql, func(name string) string {
+			if index, ok := strings.CutPrefix(name, "drop index "); ok {
+				return "drop index " + prefix + index
+			}
+			return prefix + name
+		})
+	}
 }
 
 // housekeeping is the time that cleaning up gets when the caller's context is over already.

@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -40,19 +41,58 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 	storetest.Exercise(t, h)
 }
 
-// In a schema of its own, every statement must name it.
+// In a schema of its own, every statement must name it: Pawl's connections have a path without it.
 func TestConformanceInSchema(t *testing.T) {
-	storetest.Exercise(t, pgxHarness(pgtest.Postgres, func(t testing.TB, url string) []postgres.Option {
-		db := openSQL(t, url)
-		if _, err := db.Exec(`create schema "Pawl's own"`); err != nil {
-			t.Fatal(err)
+	in := postgres.InSchema("Pawl's own")
+	h := pgxHarness(pgtest.Postgres, func(t testing.TB, db *sql.DB) (string, []postgres.Option) {
+		for _, q := range []string{
+			`create schema "Pawl's own"`,
+			`alter database "` + dbName(t, db) + `" set search_path = public, "Pawl's own"`, // for plain reads of the suite
+		} {
+			if _, err := db.Exec(q); err != nil {
+				t.Fatal(err)
+			}
 		}
-		// Plain reads of the suite find the tables, Pawl itself must not need the path.
-		if _, err := db.Exec(`alter database "` + dbName(t, db) + `" set search_path = "Pawl's own", public`); err != nil {
-			t.Fatal(err)
+		return "public", []postgres.Option{in}
+	})
+	h.Migrations = func() []string { return migrations(in) }
+	// A handler of the suite writes to Pawl's tables, which no other handler does.
+	plain := h.Exec
+	h.Exec = func(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
+		if !strings.Contains(query, "pawl_") {
+			return plain(ctx, tx, query, args...)
 		}
-		return []postgres.Option{postgres.InSchema("Pawl's own")}
-	}))
+		if err := plain(ctx, tx, `set local search_path = public, "Pawl's own"`); err != nil {
+			return err
+		}
+		if err := plain(ctx, tx, query, args...); err != nil {
+			return err
+		}
+		return plain(ctx, tx, `set local search_path = public`)
+	}
+	storetest.Exercise(t, h)
+}
+
+// What the search path puts elsewhere is found there, and no other test notices.
+func TestNothingOfPawlIsOutsideItsSchema(t *testing.T) {
+	url := pgtest.URL(t)
+	db := openSQL(t, url)
+	if _, err := db.Exec(`create schema app`); err != nil {
+		t.Fatal(err)
+	}
+	if err := postgres.New(openPool(t, url), postgres.InSchema("app")).Migrate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var inside, outside int
+	err := db.QueryRow(`
+		select count(*) filter (where ns = 'app'), count(*) filter (where ns <> 'app')
+		from (select relnamespace::regnamespace::text as ns, relname as name from pg_class
+		      union all
+		      select pronamespace::regnamespace::text, proname from pg_proc) as x
+		where name like 'pawl\_%'`).Scan(&inside, &outside)
+	if err != nil || inside == 0 || outside > 0 {
+		t.Errorf("%d inside, %d outside, %v", inside, outside, err)
+	}
 }
 
 func dbName(t testing.TB, db *sql.DB) (name string) {
@@ -80,17 +120,33 @@ func openPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-func pgxHarness(server pgtest.Server, prepare func(t testing.TB, url string) []postgres.Option) storetest.Harness[pgx.Tx] {
+// pgxHarness opens stores on databases that were prepared: prepare says what search path they have, and with which options.
+func pgxHarness(server pgtest.Server, prepare func(t testing.TB, db *sql.DB) (path string, opts []postgres.Option)) storetest.Harness[pgx.Tx] {
 	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
 		url := server.URL(t)
-		var opts []postgres.Option
+		path, opts := "", []postgres.Option(nil)
 		if prepare != nil {
-			opts = prepare(t, url)
+			path, opts = prepare(t, openSQL(t, url))
 		}
-		store := postgres.New(openPool(t, url), opts...)
+		open := func(t testing.TB) *postgres.Store[pgx.Tx] {
+			cfg, err := pgxpool.ParseConfig(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if path != "" {
+				cfg.ConnConfig.RuntimeParams["search_path"] = path
+			}
+			pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			return postgres.New(pool, opts...)
+		}
+		store := open(t)
 		return storetest.Fixture[pgx.Tx]{
 			Store:   store,
-			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, url), opts...) },
+			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return open(t) },
 			Migrate: store.Migrate, DB: openSQL(t, url), Rewrite: storetest.Dollar,
 		}
 	}
@@ -109,7 +165,7 @@ func pgxHarness(server pgtest.Server, prepare func(t testing.TB, url string) []p
 			func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 			func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 		},
-		DDL: postgres.DDL, Migrations: migrations, Unguard: unguard,
+		DDL: postgres.DDL, Migrations: func() []string { return migrations() }, Unguard: unguard,
 	}
 }
 
@@ -136,7 +192,7 @@ func sqlHarness() storetest.Harness[pawl.SQLTx] {
 			err = tx.QueryRowContext(ctx, storetest.Dollar(query), args...).Scan(&n)
 			return n, err
 		},
-		DDL: postgres.DDL, Migrations: migrations, Unguard: unguard,
+		DDL: postgres.DDL, Migrations: func() []string { return migrations() }, Unguard: unguard,
 	}
 }
 
@@ -150,9 +206,9 @@ func migrated[Tx any](t testing.TB, f storetest.Fixture[Tx]) storetest.Fixture[T
 const unguard = `alter table pawl_audit disable trigger user; alter table pawl_seal disable trigger user;
 	alter table pawl_seal_head disable trigger user`
 
-func migrations() []string {
+func migrations(opts ...postgres.Option) []string {
 	var all []string
-	for _, m := range postgres.Migrations() {
+	for _, m := range postgres.Migrations(opts...) {
 		all = append(all, m.SQL)
 	}
 	return all

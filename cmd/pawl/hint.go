@@ -1,11 +1,6 @@
 package main
 
-import (
-	"errors"
-
-	"modernc.org/sqlite"
-	sqlite3 "modernc.org/sqlite/lib"
-)
+import "errors"
 
 // hintOf is what to do about something that a database said, where nobody nearer has said so; "" is nothing in particular.
 func hintOf(err error) string {
@@ -13,8 +8,9 @@ func hintOf(err error) string {
 	if errors.As(err, &state) {
 		return stateHints[state.SQLState()]
 	}
-	if failed, ok := errors.AsType[*sqlite.Error](err); ok {
-		return sqliteHints[failed.Code()&0xff] // the rest of the code says more than is needed here
+	var code interface{ Code() int } // of SQLite's driver
+	if errors.As(err, &code) {
+		return sqliteHints[code.Code()&0xff] // the rest of the code says more than is needed here
 	}
 	return ""
 }
@@ -39,10 +35,10 @@ var stateHints = map[string]string{
 
 // sqliteHints are by SQLite's primary result code.
 var sqliteHints = map[int]string{
-	sqlite3.SQLITE_BUSY:     "another process writes to this file: try again",
-	sqlite3.SQLITE_READONLY: "give the process the right to write the file and its folder",
-	sqlite3.SQLITE_CANTOPEN: "give the process the right to write the file and its folder",
-	sqlite3.SQLITE_FULL:     whyRoom,
-	sqlite3.SQLITE_IOERR:    "the disk failed, or is full: look at it, make room, and try again",
-	sqlite3.SQLITE_CORRUPT:  "the file is damaged: keep a copy, and restore a backup",
+	5:  "another process writes to this file: try again",                    // SQLITE_BUSY
+	8:  "give the process the right to write the file and its folder",       // SQLITE_READONLY
+	10: "the disk failed, or is full: look at it, make room, and try again", // SQLITE_IOERR
+	11: "the file is damaged: keep a copy, and restore a backup",            // SQLITE_CORRUPT
+	13: whyRoom,                                                             // SQLITE_FULL
+	14: "give the process the right to write the file and its folder",       // SQLITE_CANTOPEN
 }

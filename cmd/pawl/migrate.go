@@ -98,6 +98,7 @@ func (a *app) migrateStatusCommand() *cobra.Command {
 
 func (a *app) migratePrintCommand() *cobra.Command {
 	var from int
+	var schema string
 	cmd := &cobra.Command{
 		Use: "print postgres|sqlite", Short: "Print the migrations as SQL, for a migration tool of your own",
 		Long: `Print the migrations as SQL, for a migration tool of your own. Each records itself in pawl_schema. No store is asked.`,
@@ -109,10 +110,13 @@ func (a *app) migratePrintCommand() *cobra.Command {
 			var steps []migration
 			switch args[0] {
 			case "postgres":
-				for _, m := range postgres.Migrations() {
+				for _, m := range postgres.Migrations(postgres.InSchema(schema)) {
 					steps = append(steps, migration(m))
 				}
 			case "sqlite":
+				if schema != "" {
+					return usage("--schema %q: SQLite has no schemas", schema)
+				}
 				for _, m := range sqlite.Migrations() {
 					steps = append(steps, migration(m))
 				}
@@ -133,6 +137,7 @@ func (a *app) migratePrintCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&from, "from", 0, "only what comes after this version")
+	cmd.Flags().StringVar(&schema, "schema", "", "the PostgreSQL schema that Pawl's tables are in, as store.schema of the file says; otherwise that of the connection")
 	return cmd
 }
 

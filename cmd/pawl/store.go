@@ -134,7 +134,7 @@ func (l *location) open(ctx context.Context, create bool) (*storage, error) {
 		pool: int(pool.Config().MaxConns), settings: s.CheckSettings, inspect: s.Inspect,
 		proxied: func(ctx context.Context) (bool, error) { return postgres.Proxied(ctx, pool) },
 	}
-	for _, m := range postgres.Migrations() {
+	for _, m := range postgres.Migrations(opts...) {
 		made.steps = append(made.steps, migration(m))
 	}
 	return made, nil

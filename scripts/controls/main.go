@@ -213,6 +213,7 @@ limit :limit
 	{"an act that was put in or moved is found", "verdict.go", `if !bytes.Equal(ChainSum(v.head, r.Digest), r.Chain) {`, `if false {`, "./sqlite", "TestStore/audit"},
 	{"the end of a chain cannot be taken away", "verdict.go", `case v.number < length:`, `case false:`, "./sqlite", "TestStore/audit"},
 	{"what was sealed cannot be written anew", "verdict.go", `s.length == r.Number && !bytes.Equal(s.head, r.Chain)`, `false`, "./sqlite", "TestStore/audit"},
+	{"in a schema, every statement names it", "postgres/store.go", "names[found[1]] = true", `names[found[1]] = true; delete(names, "pawl_gap")`, "./postgres", "TestNothingOfPawlIsOutsideItsSchema"},
 	{"acts of a consumer come one after the other", "postgres/migration/006_audit.sql", `from pawl_consumer where id = p_consumer for no key update`, `from pawl_consumer where id = p_consumer`, "./postgres", "TestConformancePgx/audit"},
 	{"pawl dev, sample: claim is written", "sqlite/apply.go", `a.insert(ctx, "insert_decision", claims, func(`, `a.insert(ctx, "insert_decision", claims[:0], func(`, "./cmd/pawl", "TestScripts/plain/dev"},
 	{"pawl dev, own file: claim is written", "sqlite/apply.go", `a.insert(ctx, "insert_decision", claims, func(`, `a.insert(ctx, "insert_decision", claims[:0], func(`, "./cmd/pawl", "TestDevPlaysFilesOfYourOwn/own"},
