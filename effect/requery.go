@@ -129,17 +129,19 @@ type HTTPSource struct {
 	Limit   int64        // bytes of an answer. Default: 1 MiB
 }
 
-// Validate refuses a source that cannot be asked.
+var errNoURL = errors.New("the URL cannot be read as one: check its host and port, and that other characters are escaped")
+
+// Validate refuses a source that cannot be asked. It does not repeat the URL, which may have a secret in it.
 func (s HTTPSource) Validate() error {
 	if !strings.Contains(s.URL, "{stream}") {
-		return fmt.Errorf("the URL %q does not say {stream}: every stream would get the same answer", s.URL)
+		return errors.New("the URL does not say {stream}: every stream would get the same answer")
 	}
 	u, err := url.Parse(s.urlOf("x"))
 	if err != nil {
-		return err
+		return errNoURL
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("the URL %q does not begin with http:// or https:// and a host", s.URL)
+		return errors.New("the URL does not begin with http:// or https:// and a host")
 	}
 	if s.Limit < 0 {
 		return fmt.Errorf("Limit is %d", s.Limit)
@@ -157,7 +159,7 @@ func (s HTTPSource) Ask(ctx context.Context, stream string) (pawl.Answer, bool, 
 	none := pawl.Answer{}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.urlOf(stream), nil)
 	if err != nil {
-		return none, false, pawl.Classed(pawl.Misconfigured, err)
+		return none, false, pawl.Classed(pawl.Misconfigured, errNoURL)
 	}
 	if s.Header != nil {
 		req.Header = s.Header.Clone()

@@ -233,10 +233,15 @@ func TestAnHTTPSourceIsAsked(t *testing.T) {
 
 func TestAnHTTPSourceIsChecked(t *testing.T) {
 	for u, says := range map[string]string{
-		"https://x/cases": "does not say {stream}", "/cases/{stream}": "does not begin with http", "ftp://x/{stream}": "does not begin with http", "http://%zz/{stream}": "invalid URL",
+		"https://u:geheim@x/cases": "does not say {stream}", "/cases/{stream}?key=geheim": "does not begin with http",
+		"ftp://u:geheim@x/{stream}": "does not begin with http", "http://%zz/{stream}?key=geheim": "cannot be read",
+		"http://u:geheim/@x/{stream}": "cannot be read",
 	} {
 		_, err := requery(effect.HTTPSource{URL: u}, 0).Tables()
 		wantError(t, err, says)
+		if _, _, asked := (effect.HTTPSource{URL: u}).Ask(t.Context(), "c1"); strings.Contains(fmt.Sprint(err, asked), "geheim") {
+			t.Errorf("a secret is in what is said: %v; %v", err, asked)
+		}
 	}
 }
 
