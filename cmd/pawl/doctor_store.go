@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,8 +56,8 @@ func checkRights(_ context.Context, v *visit) diagnosis {
 	case v.inspectErr != nil:
 		return failed(v.inspectErr)
 	case len(in.Missing) > 0:
-		return failure(fmt.Sprintf("grant %s to %s", strings.Join(in.Missing, "; grant "), in.Role),
-			"%s has no right to %s", in.Role, strings.Join(in.Missing, ", "))
+		lacks, grants := byTable(in.Missing, in.Role)
+		return failure(grants, "%s lacks rights on %s that running needs:\n%s", in.Role, plural(strings.Count(lacks, "\n")+1, "table"), lacks)
 	case in.Superuser:
 		return warning("run as a role that has select, insert, update and delete on the tables, and migrate with another",
 			"%s is a superuser: what goes wrong here goes wrong everywhere", in.Role)
@@ -64,6 +66,26 @@ func checkRights(_ context.Context, v *visit) diagnosis {
 			"%s may %s, which running does not need", in.Role, strings.Join(in.Excess, ", "))
 	}
 	return healthy("%s has what running needs, and no more", in.Role)
+}
+
+// byTable writes rights that are missing ("insert on pawl_decision") as a line for each table, and as statements that give them: one
+// for all tables that lack the same.
+func byTable(missing []string, role string) (lacks, grants string) {
+	rights, alike := map[string][]string{}, map[string][]string{}
+	for _, m := range missing {
+		right, table, _ := strings.Cut(m, " on ")
+		rights[table] = append(rights[table], right)
+	}
+	var lines, statements []string
+	for _, table := range slices.Sorted(maps.Keys(rights)) {
+		of := strings.Join(rights[table], ", ")
+		lines = append(lines, table+": "+of)
+		alike[of] = append(alike[of], table)
+	}
+	for _, of := range slices.Sorted(maps.Keys(alike)) {
+		statements = append(statements, fmt.Sprintf("grant %s on %s to %s;", of, strings.Join(alike[of], ", "), role))
+	}
+	return strings.Join(lines, "\n"), strings.Join(statements, "\n")
 }
 
 // checkConnections compares what the processes may open with what the server gives.

@@ -3,6 +3,7 @@ package main
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/pawlhq/pawl/pipeline"
@@ -16,7 +17,8 @@ type disk struct{}
 
 func (disk) Open(name string) (fs.File, error) { return os.Open(name) }
 
-// paths are the files and folders that are meant: arguments, then --file, then PAWL_FILE, then pawl.yaml.
+// paths are the files and folders that are meant: arguments, then --file, then PAWL_FILE, then pawl.yaml. A comma is part of a
+// path: --file is repeated, and PAWL_FILE is a list as PATH is.
 func (a *app) paths(args []string) []string {
 	switch {
 	case len(args) > 0:
@@ -24,7 +26,7 @@ func (a *app) paths(args []string) []string {
 	case len(a.files) > 0:
 		return a.files
 	case a.env("PAWL_FILE") != "":
-		return strings.Split(a.env("PAWL_FILE"), ",")
+		return filepath.SplitList(a.env("PAWL_FILE"))
 	}
 	return []string{defaultFile}
 }

@@ -87,7 +87,8 @@ config print --origin tells which it was.`,
 	flags.BoolVar(&a.utc, "utc", false, "write times in UTC; otherwise in the zone of this machine")
 	flags.StringVar(&a.store, "store", "", "the store: postgres://…, sqlite:path, ${env:NAME} or ${file:/path} that holds one; "+
 		"otherwise PAWL_STORE, otherwise that of the pipeline file")
-	flags.StringSliceVarP(&a.files, "file", "f", nil, "pipeline files or folders; otherwise PAWL_FILE, otherwise "+defaultFile+" if it is there")
+	flags.StringArrayVarP(&a.files, "file", "f", nil, "a pipeline file or folder; may be repeated; otherwise those of PAWL_FILE, separated as in PATH, "+
+		"otherwise "+defaultFile+" if it is there")
 	flags.StringArrayVar(&a.set, "set", nil, "path=value: a value that comes before that of the files, such as pipelines.orders.limits.batch=100; may be repeated")
 	complete(root, "output", formats...)
 	complete(root, "color", "auto", "always", "never")
