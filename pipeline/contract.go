@@ -65,31 +65,15 @@ type Coverage struct {
 // Coverage counts the cases of the set's fixtures by pipeline. What cannot be read counts as none: [Test] says why.
 func (s *Set) Coverage(env Env) map[string]Coverage {
 	all := map[string]Coverage{}
-	for _, file := range s.Fixtures {
-		content, err := read(env.Files, file)
-		if err != nil {
-			continue
-		}
-		b := &binder{source: &source{name: file}, env: env, places: map[string]span{}}
-		var f fixtures
-		root := b.parse(content)
-		if root == nil {
-			continue
-		}
-		b.bind(root, &f, "")
-		p := b.pipelineOf(&f, s)
-		if p == nil || b.faults() > 0 {
-			continue
-		}
+	s.eachCase(env, func(_ *binder, p *Pipeline, one *fixture) {
 		c := all[p.Name]
-		for _, one := range f.Cases {
-			c.Cases++
-			if slices.ContainsFunc(one.Records, func(r *record) bool { return r.Again > 0 }) {
-				c.Again++
-			}
+		c.Cases++
+		// The same event written out twice says that the second is a duplicate, and is held to it.
+		if slices.ContainsFunc(one.Records, func(r *record) bool { return r.Again > 0 || r.Outcome == "duplicate" }) {
+			c.Again++
 		}
 		all[p.Name] = c
-	}
+	})
 	return all
 }
 

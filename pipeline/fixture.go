@@ -253,3 +253,49 @@ func (f *fixture) log(b *binder, p *Pipeline) ([]pawl.Record, bool) {
 	}
 	return all, b.faults() == before
 }
+
+// eachCase reads the fixtures, and calls do with each case of files that can be read. It returns what is wrong with any.
+func (s *Set) eachCase(env Env, do func(b *binder, p *Pipeline, c *fixture)) (findings []Finding) {
+	for _, file := range s.Fixtures {
+		content, err := read(env.Files, file)
+		if err != nil {
+			findings = append(findings, unreadable(file, err))
+			continue
+		}
+		b := &binder{source: &source{name: file, most: maxCaseNodes}, env: env, places: map[string]span{}}
+		var f fixtures
+		if root := b.parse(content); root != nil {
+			b.bind(root, &f, "")
+			if p := b.pipelineOf(&f, s); p != nil && b.faults() == 0 {
+				for _, c := range f.Cases {
+					do(b, p, c)
+				}
+			}
+		}
+		findings = append(findings, b.masked()...)
+	}
+	return sorted(findings)
+}
+
+func (b *binder) pipelineOf(f *fixtures, set *Set) *Pipeline {
+	var names []string
+	for _, p := range set.Pipelines {
+		names = append(names, p.Name)
+	}
+	switch p := set.Get(f.Pipeline); {
+	case p != nil:
+		return p
+	case f.Pipeline == "" && len(names) == 1:
+		return set.Pipelines[0]
+	case f.Pipeline == "":
+		b.fault("fixture", place{line: 1, col: 1}, "pipeline", "write pipeline: and one of "+strings.Join(names, ", "),
+			"it does not say which pipeline it tests")
+	default:
+		hint := "there are " + strings.Join(names, ", ")
+		if w := nearest(f.Pipeline, names); w != "" {
+			hint = "did you mean " + w + "?"
+		}
+		b.fault("fixture", b.place("pipeline"), "pipeline", hint, "there is no pipeline %q", clip(f.Pipeline, 60))
+	}
+	return nil
+}

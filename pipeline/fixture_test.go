@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -159,5 +160,26 @@ cases:
 `)
 	if err != nil || len(results) != 1 || len(results[0].Failures) > 0 {
 		t.Errorf("%v, %v", results, err)
+	}
+}
+
+// Fixtures may hold far more values than pipelines may. Those that pawl test took were too large for pawl dev and pawl contract.
+func TestFixturesAreReadAlikeByAll(t *testing.T) {
+	var large strings.Builder
+	large.WriteString("version: 1\ncases:\n  - name: many\n    records:\n")
+	for i := range maxNodes / 2 {
+		fmt.Fprintf(&large, "      - json: {id: %d, s: s%d, v: 1}\n", i, i)
+	}
+	env := Env{Files: fstest.MapFS{"a.yaml": {Data: []byte(goodFile)}, "a_test.yaml": {Data: []byte(large.String())}}, Offline: true}
+	set, err := Load([]string{"a.yaml"}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	templates, err := Templates(set, env)
+	if err != nil || len(templates) != 1 || len(templates[0].Records) != maxNodes/2 {
+		t.Errorf("as traffic: %d templates, %v", len(templates), err)
+	}
+	if got := set.Coverage(env)["p"]; got.Cases != 1 {
+		t.Errorf("coverage: %+v", got)
 	}
 }

@@ -25,28 +25,12 @@ type Template struct {
 // Templates reads the cases of the set's fixtures. The error is a [*Refused] if one cannot be read.
 func Templates(set *Set, env Env) ([]Template, error) {
 	var all []Template
-	var findings []Finding
-	for _, file := range set.Fixtures {
-		content, err := read(env.Files, file)
-		if err != nil {
-			findings = append(findings, unreadable(file, err))
-			continue
+	findings := set.eachCase(env, func(b *binder, p *Pipeline, c *fixture) {
+		if log, ok := c.log(b, p); ok {
+			all = append(all, Template{b.name, c.Name, p, log})
 		}
-		b := &binder{source: &source{name: file}, env: env, places: map[string]span{}}
-		var f fixtures
-		if root := b.parse(content); root != nil {
-			b.bind(root, &f, "")
-			if p := b.pipelineOf(&f, set); p != nil && b.faults() == 0 {
-				for _, c := range f.Cases {
-					if log, ok := c.log(b, p); ok {
-						all = append(all, Template{file, c.Name, p, log})
-					}
-				}
-			}
-		}
-		findings = append(findings, b.masked()...)
-	}
-	return all, refused(sorted(findings))
+	})
+	return all, refused(findings)
 }
 
 // patientHold is how long a rehearsal waits for an event that is missing: longer than any rehearsal takes.

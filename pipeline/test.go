@@ -36,55 +36,16 @@ const patience = 20 * time.Second
 // is a [*Refused] if a fixture cannot be read; the others are run all the same.
 func Test(ctx context.Context, set *Set, env Env, dir string) ([]Result, error) {
 	var results []Result
-	var findings []Finding
-	for i, file := range set.Fixtures {
-		content, err := read(env.Files, file)
-		if err != nil {
-			findings = append(findings, unreadable(file, err))
-			continue
+	findings := set.eachCase(env, func(b *binder, p *Pipeline, c *fixture) {
+		if log, ok := c.log(b, p); ok {
+			begin := time.Now()
+			r := Result{File: b.name, Line: c.at.line, Pipeline: p.Name, Case: c.Name}
+			r.Failures = c.run(ctx, p, log, path.Join(dir, fmt.Sprintf("%d.db", len(results))))
+			r.Took = time.Since(begin)
+			results = append(results, r)
 		}
-		b := &binder{source: &source{name: file, most: maxCaseNodes}, env: env, places: map[string]span{}}
-		var f fixtures
-		if root := b.parse(content); root != nil {
-			b.bind(root, &f, "")
-			if p := b.pipelineOf(&f, set); p != nil && b.faults() == 0 {
-				for j, c := range f.Cases {
-					if log, ok := c.log(b, p); ok {
-						begin := time.Now()
-						r := Result{File: file, Line: c.at.line, Pipeline: p.Name, Case: c.Name}
-						r.Failures = c.run(ctx, p, log, path.Join(dir, fmt.Sprintf("%d-%d.db", i, j)))
-						r.Took = time.Since(begin)
-						results = append(results, r)
-					}
-				}
-			}
-		}
-		findings = append(findings, b.masked()...)
-	}
-	return results, refused(sorted(findings))
-}
-
-func (b *binder) pipelineOf(f *fixtures, set *Set) *Pipeline {
-	var names []string
-	for _, p := range set.Pipelines {
-		names = append(names, p.Name)
-	}
-	switch p := set.Get(f.Pipeline); {
-	case p != nil:
-		return p
-	case f.Pipeline == "" && len(names) == 1:
-		return set.Pipelines[0]
-	case f.Pipeline == "":
-		b.fault("fixture", place{line: 1, col: 1}, "pipeline", "write pipeline: and one of "+strings.Join(names, ", "),
-			"it does not say which pipeline it tests")
-	default:
-		hint := "there are " + strings.Join(names, ", ")
-		if w := nearest(f.Pipeline, names); w != "" {
-			hint = "did you mean " + w + "?"
-		}
-		b.fault("fixture", b.place("pipeline"), "pipeline", hint, "there is no pipeline %q", clip(f.Pipeline, 60))
-	}
-	return nil
+	})
+	return results, refused(findings)
 }
 
 // run runs a case, and says what is not as it should be.
