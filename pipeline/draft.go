@@ -363,9 +363,9 @@ func (d *drafter) tested() answer {
 	case d.covered.Cases == 0:
 		return open("write fixtures beside the file, with a record that comes again: see pawl test", "there are no fixtures")
 	case d.covered.Again == 0:
-		return open("add a record that comes again, as again: 1 or as the same event, with outcome: duplicate", "%d cases in fixtures, none of which delivers a record a second time", d.covered.Cases)
+		return open("add a record that comes again, as again: 1 or as the same event with outcome: duplicate", "%d cases in fixtures, in none of which a record comes a second time", d.covered.Cases)
 	}
-	return declared("%d cases in fixtures, of which %d deliver a record a second time: pawl test", d.covered.Cases, d.covered.Again)
+	return declared("%d cases in fixtures, in %d of which a record comes a second time: pawl test", d.covered.Cases, d.covered.Again)
 }
 
 func (d *drafter) crossTopics() answer {
