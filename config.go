@@ -211,7 +211,8 @@ func (c *Config) validate() error {
 		value int64
 	}{
 		{"Workers", int64(c.Workers)}, {"MaxBatch", int64(c.MaxBatch)}, {"MaxTries", int64(c.MaxTries)},
-		{"Budget.Records", int64(c.Budget.Records)}, {"Budget.Window", int64(c.Budget.Window)}, {"MaxHeld", int64(c.MaxHeld)}, {"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
+		{"Budget.Records", int64(c.Budget.Records)}, {"Budget.Window", int64(c.Budget.Window)}, {"MaxHeld", int64(c.MaxHeld)},
+		{"MaxBuffered", int64(c.MaxBuffered)}, {"BatchTime", int64(c.BatchTime)}, {"HandlerTimeout", int64(c.HandlerTimeout)},
 		{"CommitInterval", int64(c.CommitInterval)}, {"ShutdownTimeout", int64(c.ShutdownTimeout)},
 	} {
 		if n.value < 0 {

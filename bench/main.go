@@ -98,7 +98,8 @@ func parse(args []string) (*options, error) {
 	f.BoolVar(&o.effects, "effects", false, "instead: declared effects, each next to the classic consumer that does the same and to COPY of its rows")
 	f.BoolVar(&o.storm, "storm", false, "instead: what disorder costs a projection, streams in reverse by blocks of ten")
 	f.BoolVar(&o.sqlite, "sqlite", false, "instead: a declared projection on SQLite, next to a transaction per record")
-	f.BoolVar(&o.asked, "questions", false, "instead: how long people wait for pawl explain, status and test, on 10,000,000 decisions or -existing of them (with -sqlite: there)")
+	f.BoolVar(&o.asked, "questions", false, "instead: how long people wait for pawl explain, status and test, "+
+		"on 10,000,000 decisions or -existing of them (with -sqlite: there)")
 	f.IntVar(&o.history, "existing", 0, "instead: pawl-batch on tables that hold this many decisions already, such as 10,000,000 of them")
 	if err := f.Parse(args); err != nil {
 		return nil, err

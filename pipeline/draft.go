@@ -363,7 +363,8 @@ func (d *drafter) tested() answer {
 	case d.covered.Cases == 0:
 		return open("write fixtures beside the file, with a record that comes again: see pawl test", "there are no fixtures")
 	case d.covered.Again == 0:
-		return open("add a record that comes again, as again: 1 or as the same event with outcome: duplicate", "%d cases in fixtures, in none of which a record comes a second time", d.covered.Cases)
+		return open("add a record that comes again, as again: 1 or as the same event with outcome: duplicate",
+			"%d cases in fixtures, in none of which a record comes a second time", d.covered.Cases)
 	}
 	return declared("%d cases in fixtures, in %d of which a record comes a second time: pawl test", d.covered.Cases, d.covered.Again)
 }

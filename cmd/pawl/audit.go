@@ -247,8 +247,8 @@ func (a *app) auditSealCommand() *cobra.Command {
 --expect. It adds a seal and changes nothing else, so it needs no --execute. Where nothing was done since, the last seal is
 printed.
 
-pawl run seals by itself, once an hour, and logs the hash ("audit sealed"). This is for consumers that do not run, and for whoever wants
-the hash of what was done up to now.`,
+pawl run seals by itself, once an hour, and logs the hash ("audit sealed"). This is for consumers that do not run, and for
+whoever wants the hash of what was done up to now.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
 				of, err := consumers(ctx, s, name)

@@ -31,17 +31,18 @@ func (a *app) devCommand() *cobra.Command {
 in practice: sent twice, out of order, missing, illegal, garbage. The consumer is a process of its own, which is killed at
 named windows between two durable steps and comes back. A consumer without Pawl gets the same stream and the same kills.
 
-Without a file it plays a sample. With one, it plays your pipelines: broker and database stand in for those that the file names, and
-the traffic is made of the records in the fixtures beside it (orders.yaml has orders_test.yaml), or of --records. Each round of
-them becomes new streams: ids and streams get new names wherever the file says them by plain paths.
+Without a file it plays a sample. With one, it plays your pipelines: broker and database stand in for those that the file names,
+and the traffic is made of the records in the fixtures beside it (orders.yaml has orders_test.yaml), or of --records. Each round
+of them becomes new streams: ids and streams get new names wherever the file says them by plain paths.
 
-A file of --records has a record on each line, as JSON: {"value": {…}}, and where they matter "key": "…", "headers": {"name": "…"} and
-"topic": "…". A value that is a text is sent as it is, null is a tombstone, and anything else is sent as JSON.
+A file of --records has a record on each line, as JSON: {"value": {…}}, and where they matter "key": "…", "headers": {"name": "…"}
+and "topic": "…". A value that is a text is sent as it is, null is a tombstone, and anything else is sent as JSON.
 
-It ends after --for, or on Ctrl-C, with a check that reads the topic again. For the sample, a model that knows nothing of Pawl works
-out what the tables must hold. For your own file, it is a quiet run of the same pipelines: a new database, one process, no kills, and
-copies left out by the check itself. It shows what an attack changes, not whether the file says what you mean: pawl test does.
-The exit code is 0 if the tables agree, else 1. What happened is kept in --dir, and a next run goes on with it; --fresh starts over.`,
+It ends after --for, or on Ctrl-C, with a check that reads the topic again. For the sample, a model that knows nothing of Pawl
+works out what the tables must hold. For your own file, it is a quiet run of the same pipelines: a new database, one process, no
+kills, and copies left out by the check itself. It shows what an attack changes, not whether the file says what you mean: pawl
+test does. The exit code is 0 if the tables agree, else 1. What happened is kept in --dir, and a next run goes on with it;
+--fresh starts over.`,
 		Example: "  pawl dev --for 20s\n  pawl dev orders.yaml --for 20s\n  pawl dev --seed 7 --fresh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if lasts < 0 {

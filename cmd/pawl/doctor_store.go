@@ -68,8 +68,8 @@ func checkRights(_ context.Context, v *visit) diagnosis {
 	return healthy("%s has what running needs, and no more", in.Role)
 }
 
-// byTable writes rights that are missing ("insert on pawl_decision") as a line for each table, and as statements that give them: one
-// for all tables that lack the same.
+// byTable writes rights that are missing ("insert on pawl_decision") as a line for each table, and as statements that give them:
+// one for all tables that lack the same.
 func byTable(missing []string, role string) (lacks, grants string) {
 	rights, alike := map[string][]string{}, map[string][]string{}
 	for _, m := range missing {
@@ -109,9 +109,11 @@ func checkConnections(ctx context.Context, v *visit) diagnosis {
 	proxied, _ := v.store.server.proxied(ctx)
 	switch {
 	case !proxied && open > gives:
-		return failure("lower pool_max_conns in the connection string, run fewer processes, or raise the limit", "%s are more than the server gives: %d", budget, gives)
+		return failure("lower pool_max_conns in the connection string, run fewer processes, or raise the limit",
+			"%s are more than the server gives: %d", budget, gives)
 	case !proxied && open+in.Others > in.Connections:
-		return warning("lower pool_max_conns, or raise max_connections", "%s, beside %d that other roles have now, are more than the server gives to all: %d", budget, in.Others, in.Connections)
+		return warning("lower pool_max_conns, or raise max_connections",
+			"%s, beside %d that other roles have now, are more than the server gives to all: %d", budget, in.Others, in.Connections)
 	case workers > pool:
 		return warning(fmt.Sprintf("add pool_max_conns=%d to the connection string, or lower limits.workers", workers),
 			"%s share %s in each process: some wait for others", plural(workers, "worker"), plural(pool, "connection"))

@@ -75,9 +75,9 @@ and what operators did. The first line is the answer.
 What is given is looked for as a stream, as the id of an event and as a key; --by says which it is. With --as-of the answer
 is that of a moment in the past.
 
-The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The answer does
-not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are listed with
-their event.`,
+The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The
+answer does not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are
+listed with their event.`,
 		Example: "  pawl explain case-4711\n  pawl explain case-4711 --as-of 2h -o json\n  pawl explain case-4711 --all",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -127,7 +127,9 @@ their event.`,
 }
 
 func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, q *question) (*explanationView, error) {
-	v := &explanationView{limit: q.limit, Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}}
+	v := &explanationView{
+		Asked: q.asked, By: []string{}, AsOf: a.stamp(q.asOf), Whole: true, Why: []string{}, Events: []eventView{}, Acts: []actView{}, limit: q.limit,
+	}
 	for _, c := range of {
 		h, err := historyOf(ctx, s, c.Name, q, max(q.limit, explained))
 		if err == nil && q.limit < lookedAt && h.isOpen() {

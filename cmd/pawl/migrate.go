@@ -137,7 +137,8 @@ func (a *app) migratePrintCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().IntVar(&from, "from", 0, "only what comes after this version")
-	cmd.Flags().StringVar(&schema, "schema", "", "the PostgreSQL schema that Pawl's tables are in, as store.schema of the file says; otherwise that of the connection")
+	cmd.Flags().StringVar(&schema, "schema", "", "the PostgreSQL schema that Pawl's tables are in, as store.schema of the file says; "+
+		"otherwise that of the connection")
 	return cmd
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/pawlhq/pawl/pipeline"
 )
 
-// names gives ids and streams of a template the names of its turn: the same everywhere in it, others in every other turn. What looks like a UUID, a ULID or a number goes on looking like one.
+// names gives ids and streams of a template the names of its turn: the same everywhere in it, others in every other turn. What looks
+// like a UUID, a ULID or a number goes on looking like one.
 type names struct {
 	seed uint64
 	turn int
