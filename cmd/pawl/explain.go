@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type explanationView struct {
 	By     []string    `json:"by"` // what it is: stream, event, key
 	AsOf   *time.Time  `json:"asOf,omitempty"`
 	Whole  bool        `json:"whole"` // everything that there is is listed
-	Why    []string    `json:"why"`   // one sentence for each consumer and route
+	Why    []string    `json:"why"`   // one sentence for each consumer and route, and each of By
 	Events []eventView `json:"events"`
 	Acts   []actView   `json:"acts"` // of operators
 
@@ -165,13 +166,18 @@ func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, 
 	return v, nil
 }
 
-// history is what one consumer has to do with what is asked: as much as was read.
+// history is what one consumer has to do with what is asked: as much as was read. One text may be a stream, and the id of an event
+// of another one: each sense has an answer of its own.
 type history struct {
 	kinds  []string // what it is there
 	events []pawl.Evidence
-	cut    map[string]bool // routes of which there is more
+	by     map[spot]sense // as what each of them was found
+	cut    map[sense]bool // of which there is more
 	acts   []pawl.AuditEntry
 }
+
+// sense is what is asked for on one route: stream, event or key.
+type sense struct{ route, kind string }
 
 // spot is one piece of evidence.
 type spot struct {
@@ -181,10 +187,14 @@ type spot struct {
 	claim  bool
 }
 
+func spotOf(e *pawl.Evidence) spot { return spot{e.Route, e.Partition, e.Offset, e.Claim} }
+
 // isOpen reports whether there is a route on which nothing of what was read has had an effect, and something earlier may have.
 func (h *history) isOpen() bool {
-	for route := range h.cut {
-		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool { return e.Route == route && e.Claim && e.Outcome == pawl.Applied }) {
+	for of := range h.cut {
+		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool {
+			return h.by[spotOf(&e)] == of && e.Claim && e.Outcome == pawl.Applied
+		}) {
 			return true
 		}
 	}
@@ -193,8 +203,7 @@ func (h *history) isOpen() bool {
 
 // historyOf looks for what is asked in every sense, or in one. It reads so many events of each route, the latest.
 func historyOf(ctx context.Context, s *storage, consumer string, q *question, read int) (*history, error) {
-	h := &history{cut: map[string]bool{}}
-	seen := map[spot]bool{}
+	h := &history{by: map[spot]sense{}, cut: map[sense]bool{}}
 	for _, kind := range []string{"stream", "event", "key"} {
 		if q.by != "" && q.by != kind {
 			continue
@@ -221,11 +230,11 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 			e := &found[i]
 			if of[e.Route] > read {
 				of[e.Route]--
-				h.cut[e.Route] = true
+				h.cut[sense{e.Route, kind}] = true
 				continue
 			}
-			if at := (spot{e.Route, e.Partition, e.Offset, e.Claim}); !seen[at] {
-				seen[at], fresh = true, true
+			if _, seen := h.by[spotOf(e)]; !seen {
+				h.by[spotOf(e)], fresh = sense{e.Route, kind}, true
 				h.events = append(h.events, *e)
 			}
 		}
@@ -264,24 +273,31 @@ func rank(e *pawl.Evidence) int {
 
 // actsOn are the acts of operators on the records in question.
 func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *history, read int) ([]pawl.AuditEntry, error) {
-	if slices.Contains(h.kinds, "stream") {
-		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: q.asked, AsOf: q.asOf, Limit: read + 1})
-	}
 	var all []pawl.AuditEntry
-	seen := map[string]bool{}
-	for _, e := range h.events {
-		if e.Identity.Key == "" || seen[e.Identity.Key] {
-			continue
-		}
-		seen[e.Identity.Key] = true
-		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key, AsOf: q.asOf, Limit: read + 1})
-		if err != nil {
+	ask := func(by pawl.AuditQuery) error {
+		by.AsOf, by.Limit = q.asOf, read+1
+		found, err := s.admin.Audit(ctx, consumer, by)
+		all = append(all, found...)
+		return err
+	}
+	if slices.Contains(h.kinds, "stream") {
+		if err := ask(pawl.AuditQuery{Stream: q.asked}); err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+	}
+	seen := map[string]bool{}
+	for i := range h.events {
+		key := h.events[i].Identity.Key
+		if key == "" || seen[key] || h.by[spotOf(&h.events[i])].kind == "stream" {
+			continue
+		}
+		seen[key] = true
+		if err := ask(pawl.AuditQuery{Key: key}); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(all, func(a, b pawl.AuditEntry) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return slices.CompactFunc(all, func(a, b pawl.AuditEntry) bool { return a.ID == b.ID }), nil
 }
 
 func (a *app) eventView(consumer string, e *pawl.Evidence) eventView {
@@ -313,24 +329,18 @@ func raw(state string) json.RawMessage {
 	return text
 }
 
-// sentences answer "why is this row what it is", one for each route.
+// sentences answer "why is this row what it is", one for each route and each sense of what is asked.
 func (a *app) sentences(consumer, asked string, h *history) []string {
-	var routes []string
-	byRoute := map[string][]pawl.Evidence{}
-	for _, e := range h.events {
-		if byRoute[e.Route] == nil {
-			routes = append(routes, e.Route)
-		}
-		byRoute[e.Route] = append(byRoute[e.Route], e)
-	}
-	slices.Sort(routes)
-	subject := "key"
-	if len(h.kinds) > 0 {
-		subject = h.kinds[0]
+	of := map[sense][]pawl.Evidence{}
+	for i := range h.events {
+		is := h.by[spotOf(&h.events[i])]
+		of[is] = append(of[is], h.events[i])
 	}
 	var all []string
-	for _, route := range routes {
-		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, route, subject, asked), byRoute[route], h.acts, h.cut[route]))
+	for _, is := range slices.SortedFunc(maps.Keys(of), func(x, y sense) int {
+		return cmp.Or(strings.Compare(x.route, y.route), cmp.Compare(slices.Index(h.kinds, x.kind), slices.Index(h.kinds, y.kind)))
+	}) {
+		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, is.route, is.kind, asked), of[is], h.acts, h.cut[is]))
 	}
 	return all
 }

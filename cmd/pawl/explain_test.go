@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,47 @@ func TestOfOneBatchTheHighestVersionIsTheAnswer(t *testing.T) {
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	if got := a.sentence("s", []pawl.Evidence{event(1, 3), event(2, 2)}, nil, false); !strings.Contains(got, `at version 3, because "v3" of`) {
 		t.Error(got)
+	}
+}
+
+// homonym is a store in which one text is a stream, and the id of an event of another stream.
+type homonym struct{ pawl.Admin }
+
+func (homonym) Evidence(_ context.Context, _ string, q pawl.EvidenceQuery) ([]pawl.Evidence, error) {
+	event := func(offset int64, stream, key string) pawl.Evidence {
+		return pawl.Evidence{Route: "r", Offset: offset, Claim: true, Outcome: pawl.Applied, ProcessedAt: time.Unix(offset, 0),
+			Identity: pawl.Identity{Key: key, Stream: stream, Version: 10 + offset}}
+	}
+	if q.Stream != "" {
+		return []pawl.Evidence{event(1, "4711", "a")}, nil
+	}
+	return []pawl.Evidence{event(2, "other", "4711")}, nil
+}
+
+func (homonym) Audit(_ context.Context, _ string, q pawl.AuditQuery) ([]pawl.AuditEntry, error) {
+	if q.Stream != "" {
+		return []pawl.AuditEntry{{ID: 1, What: "of the stream"}}, nil
+	}
+	return []pawl.AuditEntry{{ID: 1, What: "of the stream"}, {ID: 2, What: "of " + q.Key}}, nil
+}
+
+// What a stream is must not be put down to an event that is only called the same.
+func TestEachSenseOfWhatIsAskedHasItsAnswer(t *testing.T) {
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.utc = true
+	v, err := a.explain(t.Context(), &storage{admin: homonym{}}, []pawl.BoundConsumer{{Name: "c"}}, &question{asked: "4711", limit: explained})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`c/r: stream "4711" is as it is, at version 11, because "a" of /0@1 was applied at 1970-01-01T00:00:01Z.`,
+		`c/r: event "4711" is as it is, at version 12, because "4711" of /0@2 was applied at 1970-01-01T00:00:02Z.`,
+	}
+	if !slices.Equal(v.Why, want) || !slices.Equal(v.By, []string{"stream", "event"}) {
+		t.Errorf("%q by %v", v.Why, v.By)
+	}
+	if len(v.Acts) != 2 {
+		t.Errorf("acts: %+v", v.Acts)
 	}
 }
 
