@@ -242,14 +242,44 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 			h.kinds = append(h.kinds, kind)
 		}
 	}
-	slices.SortStableFunc(h.events, func(a, b pawl.Evidence) int {
-		// A record is kept before it is decided, also where both happened in one instant.
-		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
-			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
-	})
+	inOrder(h.events)
 	var err error
 	h.acts, err = actsOn(ctx, s, consumer, q, h, read)
 	return h, err
+}
+
+// inOrder sorts by what happened first. The events of a batch have one time: of those, the log tells, except that what came early is
+// decided after what it waited for. A record is kept before it is decided.
+func inOrder(events []pawl.Evidence) {
+	type batch struct {
+		route, stream string
+		at            int64
+		partition     pawl.Partition
+	}
+	claims := map[batch][]*pawl.Evidence{}
+	for i := range events {
+		if e := &events[i]; e.Claim {
+			of := batch{e.Route, e.Identity.Stream, e.ProcessedAt.UnixMicro(), e.Partition}
+			claims[of] = append(claims[of], e)
+		}
+	}
+	after := map[spot]int64{} // the last offset that a claim had to wait for
+	for _, all := range claims {
+		slices.SortFunc(all, func(a, b *pawl.Evidence) int {
+			return cmp.Or(cmp.Compare(a.Identity.Version, b.Identity.Version), cmp.Compare(a.Offset, b.Offset))
+		})
+		last := int64(0)
+		for _, e := range all {
+			last = max(last, e.Offset)
+			after[spotOf(e)] = last
+		}
+	}
+	turn := func(e *pawl.Evidence) int64 { return max(e.Offset, after[spotOf(e)]) }
+	slices.SortStableFunc(events, func(a, b pawl.Evidence) int {
+		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
+			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(turn(&a), turn(&b)), cmp.Compare(a.Identity.Version, b.Identity.Version),
+			cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
+	})
 }
 
 // latestOf are the last n of each route.

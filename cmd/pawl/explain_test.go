@@ -179,6 +179,33 @@ func TestEachSenseOfWhatIsAskedHasItsAnswer(t *testing.T) {
 	}
 }
 
+// What came early is listed behind what it waited for.
+func TestOfOneBatchEventsAreListedAsTheyTookEffect(t *testing.T) {
+	at := time.Unix(7, 0)
+	event := func(offset, version int64, o pawl.Outcome, claim bool) pawl.Evidence {
+		e := pawl.Evidence{Route: "r", Offset: offset, Claim: claim, Outcome: o, ProcessedAt: at, Identity: pawl.Identity{Key: fmt.Sprint("v", version)}}
+		if claim {
+			e.Identity.Version = version
+		}
+		return e
+	}
+	store := &decided{events: []pawl.Evidence{
+		event(1, 3, pawl.Held, false), event(1, 3, pawl.Applied, true), event(2, 2, pawl.Applied, true), event(3, 2, pawl.Duplicate, false),
+	}}
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	v, err := a.explain(t.Context(), &storage{admin: store}, []pawl.BoundConsumer{{Name: "c"}}, &question{asked: "s", limit: explained})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range v.Events {
+		got += fmt.Sprintf("%s %s, ", e.Key, e.Outcome)
+	}
+	if want := "v3 held, v2 applied, v3 applied, v2 duplicate, "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestWhatIsLeftOutIsCounted(t *testing.T) {
 	for want, got := range map[string]string{
 		"earlier ones": earlier(0, true), "7 earlier": earlier(7, false), "more than 7 earlier": earlier(7, true),
