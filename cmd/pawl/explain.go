@@ -82,7 +82,7 @@ func (a *app) explainCommand() *cobra.Command {
 and what operators did. The first line is the answer.
 
 What is given is looked for as a stream, as the id of an event and as a key; --by says which it is. With --as-of the answer
-is that of a moment in the past.
+is that of a moment in the past; a time to the second is the end of that second, as times are shown.
 
 The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The answer does
 not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are listed with
@@ -93,6 +93,9 @@ their event.`,
 			var err error
 			if q.asOf, err = a.moment("as-of", as); err != nil {
 				return err
+			}
+			if strings.Contains(as, ":") && !strings.ContainsAny(as, ".,") {
+				q.asOf = q.asOf.Add(time.Second - time.Microsecond) // times are shown to the second: what is shown with it is in it
 			}
 			if q.by != "" && !slices.Contains(kinds, q.by) {
 				return usage("--by %q: it is one of %s", q.by, strings.Join(kinds, ", "))
