@@ -23,6 +23,8 @@ const (
 	lookedAt = 1000
 	// mostExplained bounds what --all reads of one route. Beyond it the answer says that it is not whole.
 	mostExplained = 100_000
+	// mostAsked bounds --limit: whoever asks for more than --all gives has room for it, but no store counts beyond this.
+	mostAsked = 1_000_000_000
 )
 
 type explanationView struct {
@@ -111,6 +113,9 @@ their event.`,
 			}
 			if q.limit < 1 {
 				return usage("--limit %d: it is at least 1", q.limit)
+			}
+			if q.limit > mostAsked {
+				return usage("--limit %d: it is at most %d", q.limit, mostAsked)
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
 				of, err := consumers(ctx, s, name)
