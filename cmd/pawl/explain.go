@@ -64,6 +64,7 @@ type eventView struct {
 	RowAffected   string          `json:"rowAffected,omitempty"`
 	StateBefore   json.RawMessage `json:"stateBefore,omitempty"`
 	StateAfter    json.RawMessage `json:"stateAfter,omitempty"`
+	SupersededBy  string          `json:"supersededBy,omitempty"` // the key of the event that corrects it
 	Topic         string          `json:"topic"`
 	Partition     int32           `json:"partition"`
 	Offset        int64           `json:"offset"`
@@ -251,9 +252,30 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 		}
 	}
 	inOrder(h.events)
+	if err := asCorrected(ctx, s, consumer, q, h.events); err != nil {
+		return nil, err
+	}
 	var err error
 	h.acts, err = actsOn(ctx, s, consumer, q, h, read)
 	return h, err
+}
+
+// asCorrected leaves out the corrections that were decided after the moment in question: an event is marked when they are.
+func asCorrected(ctx context.Context, s *storage, consumer string, q *question, events []pawl.Evidence) error {
+	for i := range events {
+		e := &events[i]
+		if e.SupersededBy == "" || q.asOf.IsZero() {
+			continue
+		}
+		found, err := s.admin.Evidence(ctx, consumer, pawl.EvidenceQuery{Key: e.SupersededBy, AsOf: q.asOf})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(found, func(by pawl.Evidence) bool { return by.Route == e.Route && by.Claim }) {
+			e.SupersededBy = ""
+		}
+	}
+	return nil
 }
 
 // inOrder sorts by what happened first. The events of a batch have one time: of those, the log tells, except that what came early is
@@ -347,7 +369,8 @@ func (a *app) eventView(consumer string, e *pawl.Evidence) eventView {
 		Consumer: consumer, Route: e.Route, At: a.stamp(e.ProcessedAt), Outcome: e.Outcome.String(), Reason: e.Reason, Claim: e.Claim,
 		Type: e.Identity.Type, Key: e.Identity.Key, EventID: event, Stream: e.Identity.Stream, Version: e.Identity.Version,
 		VersionBefore: e.VersionBefore, RowAffected: e.RowAffected, StateBefore: raw(e.StateBefore), StateAfter: raw(e.StateAfter),
-		Topic: e.Partition.Topic, Partition: e.Partition.Index, Offset: e.Offset, Mode: e.Mode.String(), Code: e.Code,
+		SupersededBy: e.SupersededBy,
+		Topic:        e.Partition.Topic, Partition: e.Partition.Index, Offset: e.Offset, Mode: e.Mode.String(), Code: e.Code,
 		OccurredAt: a.stamp(e.Identity.OccurredAt), IngestedAt: a.stamp(e.IngestedAt),
 	}
 }
@@ -426,6 +449,9 @@ func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.Audit
 		}
 		if act := actOn(acts, last); act != nil {
 			fmt.Fprintf(&b, ", by %s's %s (%s)", act.By, act.What, act.Why)
+		}
+		if last.SupersededBy != "" {
+			fmt.Fprintf(&b, ", and was corrected by %q since", last.SupersededBy)
 		}
 	}
 	if text := without(events, acts, decided); text != "" {

@@ -206,6 +206,44 @@ func TestOfOneBatchEventsAreListedAsTheyTookEffect(t *testing.T) {
 	}
 }
 
+// corrected is a store in which an event was corrected by another one, later.
+type corrected struct{ pawl.Admin }
+
+func (corrected) Evidence(_ context.Context, _ string, q pawl.EvidenceQuery) ([]pawl.Evidence, error) {
+	event := pawl.Evidence{Route: "r", Offset: 1, Claim: true, Outcome: pawl.Applied, ProcessedAt: time.Unix(1, 0), Identity: pawl.Identity{Key: "wrong"}}
+	switch {
+	case q.EventID == "wrong":
+		event.SupersededBy = "right"
+	case q.Key == "right" && (q.AsOf.IsZero() || !q.AsOf.Before(time.Unix(9, 0))):
+		event.Offset, event.ProcessedAt, event.Identity.Key = 2, time.Unix(9, 0), "right"
+	default:
+		return nil, nil
+	}
+	return []pawl.Evidence{event}, nil
+}
+
+func (corrected) Audit(context.Context, string, pawl.AuditQuery) ([]pawl.AuditEntry, error) {
+	return nil, nil
+}
+
+// Who asks for an event that was corrected is told, unless it was not at that moment.
+func TestAnEventThatWasCorrectedSaysSo(t *testing.T) {
+	for at, want := range map[int64]string{0: "right", 8: "", 9: "right"} {
+		a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		q := &question{asked: "wrong", limit: explained}
+		if at > 0 {
+			q.asOf = time.Unix(at, 0)
+		}
+		v, err := a.explain(t.Context(), &storage{admin: corrected{}}, []pawl.BoundConsumer{{Name: "c"}}, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Why) != 1 || strings.HasSuffix(v.Why[0], `, and was corrected by "right" since.`) != (want != "") || v.Events[0].SupersededBy != want {
+			t.Errorf("as of %d: %q, %+v", at, v.Why, v.Events)
+		}
+	}
+}
+
 func TestWhatIsLeftOutIsCounted(t *testing.T) {
 	for want, got := range map[string]string{
 		"earlier ones": earlier(0, true), "7 earlier": earlier(7, false), "more than 7 earlier": earlier(7, true),
