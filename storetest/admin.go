@@ -365,6 +365,18 @@ func adminEvidence[Tx any](t *testing.T, h Harness[Tx]) {
 	if got := w.evidence(pawl.EvidenceQuery{EventID: "id"}); len(got) != 1 || got[0].Offset != 8 {
 		t.Errorf("by an event id that is the key: %+v", got)
 	}
+	for i, key := range []string{"part 1", "part 2", "part 3"} { // one event, several keys
+		part := record(partition(0), int64(9+i), key, "v")
+		part.Identity.EventID = "parts"
+		batch := work(c.settle, part)
+		batch.Now = now.Add(time.Duration(i) * time.Hour)
+		if err := c.store.Apply(w.ctx, o, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.evidence(pawl.EvidenceQuery{EventID: "parts", AsOf: now.Add(time.Minute), Limit: 2}); len(got) != 1 || got[0].Offset != 9 {
+		t.Errorf("as of a moment before as many as are wanted: %+v", got)
+	}
 }
 
 func adminEvidenceKept[Tx any](t *testing.T, h Harness[Tx]) {

@@ -13,7 +13,7 @@ select $2::smallint as key_form, $3::uuid as key_id
 where $4::text <> ''
 
 -- name: evidence_by_event
--- An event id that is the key itself is not kept beside it.
+-- An event id that is the key itself is not kept beside it. What was decided after the moment may have been held at it, and comes last.
 select $2::smallint as key_form, $3::uuid as key_id
 union
 (select d.key_form, d.key_id
@@ -21,7 +21,7 @@ union
  where hashtextextended(d.event_id, 0) = hashtextextended($4::text, 0)
    and d.event_id = $4::text
    and d.scope_id = s.id
- order by d.processed_at desc
+ order by d.processed_at > $6::timestamptz, d.processed_at desc
  limit $5::integer)
 
 -- name: evidence_by_stream
