@@ -26,7 +26,7 @@ union
 
 -- name: evidence_by_stream
 -- Events of one batch have one time: all of those at the end are taken ("ties"), and told apart further below. Those that were
--- decided soon after the moment may have been held at it.
+-- decided after the moment may have been held at it, the first of them most likely.
 (select d.key_form, d.key_id
  from pawl_decision d
  where hashtextextended(d.stream, d.scope_id) = hashtextextended($4::text, s.id)
@@ -44,7 +44,7 @@ union
    and d.scope_id = s.id
    and d.processed_at > $6::timestamptz
  order by d.processed_at
- limit least($5::integer, 100))
+ limit $5::integer)
 union
 (select q.key_form, q.key_id
  from pawl_quarantine q

@@ -43,7 +43,7 @@ select * from (
       and d.scope_id = :scope
       and d.processed_at > :as_of
     order by d.processed_at
-    limit min(:limit, 100))
+    limit :limit)
 union
 select * from (
     select q.key_form, q.key_id
