@@ -97,6 +97,19 @@ func endsWithParent(t *testing.T, child *exec.Cmd, env ...string) {
 	}
 }
 
+// What is to be tried next can be pasted, whatever folders and streams are called.
+func TestAWordIsOneToAShell(t *testing.T) {
+	for _, word := range []string{"case-7-00001", "sqlite:.pawl-dev/pawl.db", "o'brien's", "my folder/x", "$(id) `id` \"x\" ; *", "", "~", "#x", "é"} {
+		out, err := exec.Command("sh", "-c", "printf %s/ "+shellWord(word)).Output()
+		if err != nil || string(out) != word+"/" {
+			t.Errorf("%q as %s is %q to a shell (%v)", word, shellWord(word), out, err)
+		}
+	}
+	if got := shellWord("sqlite:.pawl-dev/pawl.db"); strings.Contains(got, "'") {
+		t.Errorf("%s needs no quotes", got)
+	}
+}
+
 // copyOfPawl is this test as the command, which starts itself again.
 func copyOfPawl(t *testing.T) string {
 	self, err := os.Executable()

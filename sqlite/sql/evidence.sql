@@ -25,7 +25,7 @@ select * from (
     limit :limit)
 
 -- name: evidence_by_stream
--- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided soon after
+-- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided after
 -- the moment may have been held at it.
 select * from (
     select d.key_form, d.key_id
