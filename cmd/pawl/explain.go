@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +23,8 @@ const (
 	lookedAt = 1000
 	// mostExplained bounds what --all reads of one route. Beyond it the answer says that it is not whole.
 	mostExplained = 100_000
+	// mostAsked bounds --limit: whoever asks for more than --all gives has room for it, but no store counts beyond this.
+	mostAsked = 1_000_000_000
 )
 
 type explanationView struct {
@@ -29,7 +32,7 @@ type explanationView struct {
 	By     []string    `json:"by"` // what it is: stream, event, key
 	AsOf   *time.Time  `json:"asOf,omitempty"`
 	Whole  bool        `json:"whole"` // everything that there is is listed
-	Why    []string    `json:"why"`   // one sentence for each consumer and route
+	Why    []string    `json:"why"`   // one sentence for each consumer and route, and each of By
 	Events []eventView `json:"events"`
 	Acts   []actView   `json:"acts"` // of operators
 
@@ -61,6 +64,7 @@ type eventView struct {
 	RowAffected   string          `json:"rowAffected,omitempty"`
 	StateBefore   json.RawMessage `json:"stateBefore,omitempty"`
 	StateAfter    json.RawMessage `json:"stateAfter,omitempty"`
+	SupersededBy  string          `json:"supersededBy,omitempty"` // the key of the event that corrects it
 	Topic         string          `json:"topic"`
 	Partition     int32           `json:"partition"`
 	Offset        int64           `json:"offset"`
@@ -81,7 +85,7 @@ func (a *app) explainCommand() *cobra.Command {
 and what operators did. The first line is the answer.
 
 What is given is looked for as a stream, as the id of an event and as a key; --by says which it is. With --as-of the answer
-is that of a moment in the past.
+is that of a moment in the past; a time to the second is the end of that second, as times are shown.
 
 The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The answer does
 not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are listed with
@@ -92,6 +96,9 @@ their event.`,
 			var err error
 			if q.asOf, err = a.moment("as-of", as); err != nil {
 				return err
+			}
+			if strings.Contains(as, ":") && !strings.ContainsAny(as, ".,") {
+				q.asOf = q.asOf.Add(time.Second - time.Microsecond) // times are shown to the second: what is shown with it is in it
 			}
 			if q.by != "" && !slices.Contains(kinds, q.by) {
 				return usage("--by %q: it is one of %s", q.by, strings.Join(kinds, ", "))
@@ -107,6 +114,9 @@ their event.`,
 			}
 			if q.limit < 1 {
 				return usage("--limit %d: it is at least 1", q.limit)
+			}
+			if q.limit > mostAsked {
+				return usage("--limit %d: it is at most %d", q.limit, mostAsked)
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
 				of, err := consumers(ctx, s, name)
@@ -165,13 +175,18 @@ func (a *app) explain(ctx context.Context, s *storage, of []pawl.BoundConsumer, 
 	return v, nil
 }
 
-// history is what one consumer has to do with what is asked: as much as was read.
+// history is what one consumer has to do with what is asked: as much as was read. One text may be a stream, and the id of an event
+// of another one: each sense has an answer of its own.
 type history struct {
 	kinds  []string // what it is there
 	events []pawl.Evidence
-	cut    map[string]bool // routes of which there is more
+	by     map[spot]sense // as what each of them was found
+	cut    map[sense]bool // of which there is more
 	acts   []pawl.AuditEntry
 }
+
+// sense is what is asked for on one route: stream, event or key.
+type sense struct{ route, kind string }
 
 // spot is one piece of evidence.
 type spot struct {
@@ -181,10 +196,14 @@ type spot struct {
 	claim  bool
 }
 
+func spotOf(e *pawl.Evidence) spot { return spot{e.Route, e.Partition, e.Offset, e.Claim} }
+
 // isOpen reports whether there is a route on which nothing of what was read has had an effect, and something earlier may have.
 func (h *history) isOpen() bool {
-	for route := range h.cut {
-		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool { return e.Route == route && e.Claim && e.Outcome == pawl.Applied }) {
+	for of := range h.cut {
+		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool {
+			return h.by[spotOf(&e)] == of && e.Claim && e.Outcome == pawl.Applied
+		}) {
 			return true
 		}
 	}
@@ -193,8 +212,7 @@ func (h *history) isOpen() bool {
 
 // historyOf looks for what is asked in every sense, or in one. It reads so many events of each route, the latest.
 func historyOf(ctx context.Context, s *storage, consumer string, q *question, read int) (*history, error) {
-	h := &history{cut: map[string]bool{}}
-	seen := map[spot]bool{}
+	h := &history{by: map[spot]sense{}, cut: map[sense]bool{}}
 	for _, kind := range []string{"stream", "event", "key"} {
 		if q.by != "" && q.by != kind {
 			continue
@@ -221,11 +239,11 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 			e := &found[i]
 			if of[e.Route] > read {
 				of[e.Route]--
-				h.cut[e.Route] = true
+				h.cut[sense{e.Route, kind}] = true
 				continue
 			}
-			if at := (spot{e.Route, e.Partition, e.Offset, e.Claim}); !seen[at] {
-				seen[at], fresh = true, true
+			if _, seen := h.by[spotOf(e)]; !seen {
+				h.by[spotOf(e)], fresh = sense{e.Route, kind}, true
 				h.events = append(h.events, *e)
 			}
 		}
@@ -233,14 +251,65 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 			h.kinds = append(h.kinds, kind)
 		}
 	}
-	slices.SortStableFunc(h.events, func(a, b pawl.Evidence) int {
-		// A record is kept before it is decided, also where both happened in one instant.
-		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
-			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
-	})
+	inOrder(h.events)
+	if err := asCorrected(ctx, s, consumer, q, h.events); err != nil {
+		return nil, err
+	}
 	var err error
 	h.acts, err = actsOn(ctx, s, consumer, q, h, read)
 	return h, err
+}
+
+// asCorrected leaves out the corrections that were decided after the moment in question: an event is marked when they are.
+func asCorrected(ctx context.Context, s *storage, consumer string, q *question, events []pawl.Evidence) error {
+	for i := range events {
+		e := &events[i]
+		if e.SupersededBy == "" || q.asOf.IsZero() {
+			continue
+		}
+		found, err := s.admin.Evidence(ctx, consumer, pawl.EvidenceQuery{Key: e.SupersededBy, AsOf: q.asOf})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(found, func(by pawl.Evidence) bool { return by.Route == e.Route && by.Claim }) {
+			e.SupersededBy = ""
+		}
+	}
+	return nil
+}
+
+// inOrder sorts by what happened first. The events of a batch have one time: of those, the log tells, except that what came early is
+// decided after what it waited for. A record is kept before it is decided.
+func inOrder(events []pawl.Evidence) {
+	type batch struct {
+		route, stream string
+		at            int64
+		partition     pawl.Partition
+	}
+	claims := map[batch][]*pawl.Evidence{}
+	for i := range events {
+		if e := &events[i]; e.Claim {
+			of := batch{e.Route, e.Identity.Stream, e.ProcessedAt.UnixMicro(), e.Partition}
+			claims[of] = append(claims[of], e)
+		}
+	}
+	after := map[spot]int64{} // the last offset that a claim had to wait for
+	for _, all := range claims {
+		slices.SortFunc(all, func(a, b *pawl.Evidence) int {
+			return cmp.Or(cmp.Compare(a.Identity.Version, b.Identity.Version), cmp.Compare(a.Offset, b.Offset))
+		})
+		last := int64(0)
+		for _, e := range all {
+			last = max(last, e.Offset)
+			after[spotOf(e)] = last
+		}
+	}
+	turn := func(e *pawl.Evidence) int64 { return max(e.Offset, after[spotOf(e)]) }
+	slices.SortStableFunc(events, func(a, b pawl.Evidence) int {
+		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
+			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(turn(&a), turn(&b)), cmp.Compare(a.Identity.Version, b.Identity.Version),
+			cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
+	})
 }
 
 // latestOf are the last n of each route.
@@ -264,24 +333,31 @@ func rank(e *pawl.Evidence) int {
 
 // actsOn are the acts of operators on the records in question.
 func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *history, read int) ([]pawl.AuditEntry, error) {
-	if slices.Contains(h.kinds, "stream") {
-		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: q.asked, AsOf: q.asOf, Limit: read + 1})
-	}
 	var all []pawl.AuditEntry
-	seen := map[string]bool{}
-	for _, e := range h.events {
-		if e.Identity.Key == "" || seen[e.Identity.Key] {
-			continue
-		}
-		seen[e.Identity.Key] = true
-		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key, AsOf: q.asOf, Limit: read + 1})
-		if err != nil {
+	ask := func(by pawl.AuditQuery) error {
+		by.AsOf, by.Limit = q.asOf, read+1
+		found, err := s.admin.Audit(ctx, consumer, by)
+		all = append(all, found...)
+		return err
+	}
+	if slices.Contains(h.kinds, "stream") {
+		if err := ask(pawl.AuditQuery{Stream: q.asked}); err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+	}
+	seen := map[string]bool{}
+	for i := range h.events {
+		key := h.events[i].Identity.Key
+		if key == "" || seen[key] || h.by[spotOf(&h.events[i])].kind == "stream" {
+			continue
+		}
+		seen[key] = true
+		if err := ask(pawl.AuditQuery{Key: key}); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(all, func(a, b pawl.AuditEntry) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return slices.CompactFunc(all, func(a, b pawl.AuditEntry) bool { return a.ID == b.ID }), nil
 }
 
 func (a *app) eventView(consumer string, e *pawl.Evidence) eventView {
@@ -293,7 +369,8 @@ func (a *app) eventView(consumer string, e *pawl.Evidence) eventView {
 		Consumer: consumer, Route: e.Route, At: a.stamp(e.ProcessedAt), Outcome: e.Outcome.String(), Reason: e.Reason, Claim: e.Claim,
 		Type: e.Identity.Type, Key: e.Identity.Key, EventID: event, Stream: e.Identity.Stream, Version: e.Identity.Version,
 		VersionBefore: e.VersionBefore, RowAffected: e.RowAffected, StateBefore: raw(e.StateBefore), StateAfter: raw(e.StateAfter),
-		Topic: e.Partition.Topic, Partition: e.Partition.Index, Offset: e.Offset, Mode: e.Mode.String(), Code: e.Code,
+		SupersededBy: e.SupersededBy,
+		Topic:        e.Partition.Topic, Partition: e.Partition.Index, Offset: e.Offset, Mode: e.Mode.String(), Code: e.Code,
 		OccurredAt: a.stamp(e.Identity.OccurredAt), IngestedAt: a.stamp(e.IngestedAt),
 	}
 }
@@ -313,24 +390,18 @@ func raw(state string) json.RawMessage {
 	return text
 }
 
-// sentences answer "why is this row what it is", one for each route.
+// sentences answer "why is this row what it is", one for each route and each sense of what is asked.
 func (a *app) sentences(consumer, asked string, h *history) []string {
-	var routes []string
-	byRoute := map[string][]pawl.Evidence{}
-	for _, e := range h.events {
-		if byRoute[e.Route] == nil {
-			routes = append(routes, e.Route)
-		}
-		byRoute[e.Route] = append(byRoute[e.Route], e)
-	}
-	slices.Sort(routes)
-	subject := "key"
-	if len(h.kinds) > 0 {
-		subject = h.kinds[0]
+	of := map[sense][]pawl.Evidence{}
+	for i := range h.events {
+		is := h.by[spotOf(&h.events[i])]
+		of[is] = append(of[is], h.events[i])
 	}
 	var all []string
-	for _, route := range routes {
-		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, route, subject, asked), byRoute[route], h.acts, h.cut[route]))
+	for _, is := range slices.SortedFunc(maps.Keys(of), func(x, y sense) int {
+		return cmp.Or(strings.Compare(x.route, y.route), cmp.Compare(slices.Index(h.kinds, x.kind), slices.Index(h.kinds, y.kind)))
+	}) {
+		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, is.route, is.kind, asked), of[is], h.acts, h.cut[is]))
 	}
 	return all
 }
@@ -378,6 +449,9 @@ func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.Audit
 		}
 		if act := actOn(acts, last); act != nil {
 			fmt.Fprintf(&b, ", by %s's %s (%s)", act.By, act.What, act.Why)
+		}
+		if last.SupersededBy != "" {
+			fmt.Fprintf(&b, ", and was corrected by %q since", last.SupersededBy)
 		}
 	}
 	if text := without(events, acts, decided); text != "" {
