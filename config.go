@@ -197,8 +197,8 @@ func (c *Config) validate() error {
 	if c.MaxDeaths != -1 && c.MaxDeaths < 3 {
 		bad("Config.MaxDeaths is %d: it is at least 3, or -1 for never", c.MaxDeaths)
 	}
-	if c.SealInterval < 0 && c.SealInterval != -1 {
-		bad("Config.SealInterval is %s: it is positive, or -1 for never", c.SealInterval)
+	if c.SealInterval < time.Second && c.SealInterval != -1 {
+		bad("Config.SealInterval is %s: it is a second at least, or -1 for never", c.SealInterval)
 	}
 	if c.OnPoison > PoisonStop {
 		bad("Config.OnPoison is %d, which is none", c.OnPoison)

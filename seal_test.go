@@ -137,9 +137,11 @@ func TestASealIsLoggedByWhoMadeIt(t *testing.T) {
 	})
 }
 
-func TestASealIntervalIsPositiveOrNever(t *testing.T) {
-	if err := (&Config{Consumer: "c", MaxDeaths: 3, SealInterval: -2}).validate(); err == nil || !strings.Contains(err.Error(), "SealInterval") {
-		t.Errorf("%v", err)
+func TestASealIntervalIsASecondOrNever(t *testing.T) {
+	for _, interval := range []time.Duration{-2, 1, 999 * time.Millisecond} {
+		if err := (&Config{Consumer: "c", MaxDeaths: 3, SealInterval: interval}).validate(); err == nil || !strings.Contains(err.Error(), "SealInterval") {
+			t.Errorf("%s: %v", interval, err)
+		}
 	}
 }
 

@@ -192,4 +192,6 @@ func receivedIsKept[Tx any](t *testing.T, h Harness[Tx]) {
 		t.Fatal(err)
 	}
 	received(3, "after a move back")
+	w.exec(`update pawl_progress set next_offset = 9`)
+	received(9, "where a member of an earlier version, which knows nothing of it, has moved on")
 }

@@ -86,6 +86,38 @@ func evidenceFound[Tx any](t *testing.T, h Harness[Tx]) {
 	if got := w.evidence(pawl.EvidenceQuery{EventID: "id"}); len(got) != 1 || got[0].Offset != 8 {
 		t.Errorf("by an event id that is the key: %+v", got)
 	}
+	for i, key := range []string{"part 1", "part 2", "part 3"} { // one event, several keys
+		part := record(partition(0), int64(9+i), key, "v")
+		part.Identity.EventID = "parts"
+		batch := work(c.settle, part)
+		batch.Now = now.Add(time.Duration(i) * time.Hour)
+		if err := c.store.Apply(w.ctx, o, batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := w.evidence(pawl.EvidenceQuery{EventID: "parts", AsOf: now.Add(time.Minute), Limit: 2}); len(got) != 1 || got[0].Offset != 9 {
+		t.Errorf("as of a moment before as many as are wanted: %+v", got)
+	}
+
+	var many []*pawl.Decision // held at the moment, and decided later
+	for i := range int64(120) {
+		r := record(partition(0), 100+i, fmt.Sprint("late ", i), "v")
+		r.Identity.Stream = "late"
+		many = append(many, r)
+	}
+	batch := work(c.settle, many...)
+	batch.Now = now.Add(24 * time.Hour)
+	if err := c.store.Apply(w.ctx, o, batch); err != nil {
+		t.Fatal(err)
+	}
+	w.exec(`insert into pawl_redelivery (scope_id, progress_id, position_offset, key_form, key_id, fingerprint, outcome, mode, code_id, ingested_at, processed_at)
+		select scope_id, progress_id, position_offset, key_form, key_id, fingerprint, 6, mode, code_id, ingested_at, (select min(processed_at) from pawl_decision)
+		from pawl_decision where stream = 'late'`)
+	for limit, want := range map[int]int{110: 110, 200: 120} {
+		if got := w.evidence(pawl.EvidenceQuery{Stream: "late", AsOf: now.Add(time.Minute), Limit: limit}); len(got) != want {
+			t.Errorf("of 120 that were held at the moment, %d are wanted and %d found", limit, len(got))
+		}
+	}
 }
 
 func evidenceKept[Tx any](t *testing.T, h Harness[Tx]) {

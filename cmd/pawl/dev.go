@@ -121,9 +121,11 @@ type devRun struct {
 }
 
 func (d *devRun) play(ctx context.Context, fresh bool) (err error) {
-	if err := d.claimFolder(fresh); err != nil {
+	release, err := d.claimFolder(fresh)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, release()) }()
 	if d.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}

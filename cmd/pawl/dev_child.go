@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,11 +31,21 @@ func (a *app) playedPipelines() (*pipeline.Set, error) {
 	return set, nil
 }
 
+// endWithParent ends this process when dev has ended, however that happened: its end of stdin is closed then. There is no one left to
+// work for, and nothing to give back: to be killed at any moment is what a consumer of dev is for.
+func (a *app) endWithParent() {
+	go func() {
+		io.Copy(io.Discard, a.in)
+		os.Exit(exitFailed)
+	}()
+}
+
 // devConsumerCommand is the consumer of dev: `pawl run` of its files, with a window to be killed at.
 func (a *app) devConsumerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dev-consumer", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.endWithParent()
 			set, err := a.playedPipelines()
 			if err != nil {
 				return err
@@ -65,6 +77,7 @@ func (a *app) devNaiveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dev-naive", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.endWithParent()
 			brokers, to := strings.Split(a.env("PAWL_DEV_KAFKA"), ","), a.env("PAWL_DEV_NAIVE")
 			if a.env("PAWL_DEV_OWN") != "true" {
 				return dev.Naive(cmd.Context(), brokers, to)

@@ -149,16 +149,20 @@ func (o *ownPiece) judge(ctx context.Context, d *devRun, topic []embedded.Messag
 
 func (o *ownPiece) tryNext(store, again string) []string {
 	if o.records != "" {
-		again += " --records " + o.records
+		again += " --records " + shellWord(o.records)
+	}
+	var words []string
+	for _, name := range o.names {
+		words = append(words, shellWord(name))
 	}
 	next := []string{
 		"pawl status --store " + store,
 		"pawl quarantine list --groups --store " + store,
-		fmt.Sprintf("pawl dev %s   # the same stream again", strings.Join(append(slices.Clone(o.names), again), " ")),
-		fmt.Sprintf("pawl contract %s   # what it promises, for the review", o.names[0]),
+		fmt.Sprintf("pawl dev %s   # the same stream again", strings.Join(append(slices.Clone(words), again), " ")),
+		fmt.Sprintf("pawl contract %s   # what it promises, for the review", words[0]),
 	}
 	if o.traffic.First != "" {
-		next = append([]string{fmt.Sprintf("pawl explain '%s' --store %s", o.traffic.First, store)}, next...)
+		next = append([]string{fmt.Sprintf("pawl explain %s --store %s", shellWord(o.traffic.First), store)}, next...)
 	}
 	return next
 }

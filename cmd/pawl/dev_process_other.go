@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 )
 
 var errNoKills = errors.New("pawl dev kills processes by signals, which this system does not have")
@@ -18,3 +19,5 @@ func (c *child) kill()                                    {}
 func (c *child) stop() error                              { return errNoKills }
 func (c *child) killed() bool                             { return false }
 func (c *child) said() string                             { return "" }
+
+func lockFile(string) (*os.File, int, error) { return nil, 0, errNoKills }

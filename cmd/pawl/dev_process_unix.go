@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -43,6 +44,10 @@ func (d *devRun) start(command string, env ...string) (*child, error) {
 		"PAWL_DEV_KAFKA="+d.broker.Addrs()[0], "PAWL_DEV_NAIVE="+d.naiveFile(), "PAWL_DEV_OWN="+strconv.FormatBool(d.own()))
 	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = &c.stderr
+	// Nothing is ever written to it. It is open for as long as this process lives: see endWithParent.
+	if _, err := c.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", command, err)
+	}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := c.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", command, err)
@@ -83,6 +88,23 @@ func (c *child) killed() bool {
 }
 
 func (c *child) said() string { return c.stderr.String() }
+
+// lockFile locks a file until it is closed, or the process ends. It is nil where another process holds it, which is told.
+func lockFile(path string) (f *os.File, holder int, err error) {
+	if f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return nil, 0, err
+	}
+	whole := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart}
+	err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &whole)
+	if err == nil {
+		return f, 0, nil
+	}
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
+		err = syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &whole)
+		holder = int(whole.Pid)
+	}
+	return nil, holder, errors.Join(err, f.Close())
+}
 
 // tail keeps the end of what is written to it.
 type tail struct {

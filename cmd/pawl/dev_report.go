@@ -102,11 +102,22 @@ func (d *devRun) write(w io.Writer, v *devView) {
 	fmt.Fprintln(w, "\nTry next:")
 	again := fmt.Sprintf("--seed %d --fresh", d.seed)
 	if d.dir != defaultDevDir {
-		again += " --dir " + d.dir
+		again += " --dir " + shellWord(d.dir)
 	}
-	for _, line := range d.tryNext("sqlite:"+d.database(), again) {
+	for _, line := range d.tryNext(shellWord("sqlite:"+d.database()), again) {
 		fmt.Fprintln(w, "  "+strings.Replace(line, "pawl", d.calledAs(), 1))
 	}
+}
+
+// shellWord is a text as a shell takes it for one word.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // calledAs is how this program is run by whoever reads the report.

@@ -21,6 +21,8 @@ const (
 	lookedAt = 1000
 	// mostExplained bounds what --all reads of one route. Beyond it the answer says that it is not whole.
 	mostExplained = 100_000
+	// mostAsked bounds --limit: whoever asks for more than --all gives has room for it, but no store counts beyond this.
+	mostAsked = 1_000_000_000
 )
 
 type explanationView struct {
@@ -28,7 +30,7 @@ type explanationView struct {
 	By     []string    `json:"by"` // what it is: stream, event, key
 	AsOf   *time.Time  `json:"asOf,omitempty"`
 	Whole  bool        `json:"whole"` // everything that there is is listed
-	Why    []string    `json:"why"`   // one sentence for each consumer and route
+	Why    []string    `json:"why"`   // one sentence for each consumer and route, and each of By
 	Events []eventView `json:"events"`
 	Acts   []actView   `json:"acts"` // of operators
 
@@ -53,6 +55,7 @@ type eventView struct {
 	RowAffected   string          `json:"rowAffected,omitempty"`
 	StateBefore   json.RawMessage `json:"stateBefore,omitempty"`
 	StateAfter    json.RawMessage `json:"stateAfter,omitempty"`
+	SupersededBy  string          `json:"supersededBy,omitempty"` // the key of the event that corrects it
 	Topic         string          `json:"topic"`
 	Partition     int32           `json:"partition"`
 	Offset        int64           `json:"offset"`
@@ -73,7 +76,7 @@ func (a *app) explainCommand() *cobra.Command {
 and what operators did. The first line is the answer.
 
 What is given is looked for as a stream, as the id of an event and as a key; --by says which it is. With --as-of the answer
-is that of a moment in the past.
+is that of a moment in the past; a time to the second is the end of that second, as times are shown.
 
 The latest events of each route are listed, oldest first: --limit says how many, --all lists up to ` + fmt.Sprint(mostExplained) + `. The
 answer does not depend on it: where none of them had an effect, it is looked for among the latest ` + fmt.Sprint(lookedAt) + `. Copies are
@@ -84,6 +87,9 @@ listed with their event.`,
 			var err error
 			if q.asOf, err = a.moment("as-of", as); err != nil {
 				return err
+			}
+			if strings.Contains(as, ":") && !strings.ContainsAny(as, ".,") {
+				q.asOf = q.asOf.Add(time.Second - time.Microsecond) // times are shown to the second: what is shown with it is in it
 			}
 			if q.by != "" && !slices.Contains(kinds, q.by) {
 				return usage("--by %q: it is one of %s", q.by, strings.Join(kinds, ", "))
@@ -99,6 +105,9 @@ listed with their event.`,
 			}
 			if q.limit < 1 {
 				return usage("--limit %d: it is at least 1", q.limit)
+			}
+			if q.limit > mostAsked {
+				return usage("--limit %d: it is at most %d", q.limit, mostAsked)
 			}
 			return a.withStore(cmd.Context(), func(ctx context.Context, s *storage) error {
 				of, err := consumers(ctx, s, name)
@@ -168,7 +177,8 @@ func (a *app) eventView(consumer string, e *pawl.Evidence) eventView {
 		Consumer: consumer, Route: e.Route, At: a.stamp(e.ProcessedAt), Outcome: e.Outcome.String(), Reason: e.Reason, Claim: e.Claim,
 		Type: e.Identity.Type, Key: e.Identity.Key, EventID: event, Stream: e.Identity.Stream, Version: e.Identity.Version,
 		VersionBefore: e.VersionBefore, RowAffected: e.RowAffected, StateBefore: raw(e.StateBefore), StateAfter: raw(e.StateAfter),
-		Topic: e.Partition.Topic, Partition: e.Partition.Index, Offset: e.Offset, Mode: e.Mode.String(), Code: e.Code,
+		SupersededBy: e.SupersededBy,
+		Topic:        e.Partition.Topic, Partition: e.Partition.Index, Offset: e.Offset, Mode: e.Mode.String(), Code: e.Code,
 		OccurredAt: a.stamp(e.Identity.OccurredAt), IngestedAt: a.stamp(e.IngestedAt),
 	}
 }

@@ -17,13 +17,18 @@ type question struct {
 	limit     int // events of each route that are listed
 }
 
-// history is what one consumer has to do with what is asked: as much as was read.
+// history is what one consumer has to do with what is asked: as much as was read. One text may be a stream, and the id of an event
+// of another one: each sense has an answer of its own.
 type history struct {
 	kinds  []string // what it is there
 	events []pawl.Evidence
-	cut    map[string]bool // routes of which there is more
+	by     map[spot]sense // as what each of them was found
+	cut    map[sense]bool // of which there is more
 	acts   []pawl.AuditEntry
 }
+
+// sense is what is asked for on one route: stream, event or key.
+type sense struct{ route, kind string }
 
 // spot is one piece of evidence.
 type spot struct {
@@ -33,10 +38,14 @@ type spot struct {
 	claim  bool
 }
 
+func spotOf(e *pawl.Evidence) spot { return spot{e.Route, e.Partition, e.Offset, e.Claim} }
+
 // isOpen reports whether there is a route on which nothing of what was read has had an effect, and something earlier may have.
 func (h *history) isOpen() bool {
-	for route := range h.cut {
-		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool { return e.Route == route && e.Claim && e.Outcome == pawl.Applied }) {
+	for of := range h.cut {
+		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool {
+			return h.by[spotOf(&e)] == of && e.Claim && e.Outcome == pawl.Applied
+		}) {
 			return true
 		}
 	}
@@ -45,8 +54,7 @@ func (h *history) isOpen() bool {
 
 // historyOf looks for what is asked in every sense, or in one. It reads so many events of each route, the latest.
 func historyOf(ctx context.Context, s *storage, consumer string, q *question, read int) (*history, error) {
-	h := &history{cut: map[string]bool{}}
-	seen := map[spot]bool{}
+	h := &history{by: map[spot]sense{}, cut: map[sense]bool{}}
 	for _, kind := range []string{"stream", "event", "key"} {
 		if q.by != "" && q.by != kind {
 			continue
@@ -73,11 +81,11 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 			e := &found[i]
 			if of[e.Route] > read {
 				of[e.Route]--
-				h.cut[e.Route] = true
+				h.cut[sense{e.Route, kind}] = true
 				continue
 			}
-			if at := (spot{e.Route, e.Partition, e.Offset, e.Claim}); !seen[at] {
-				seen[at], fresh = true, true
+			if _, seen := h.by[spotOf(e)]; !seen {
+				h.by[spotOf(e)], fresh = sense{e.Route, kind}, true
 				h.events = append(h.events, *e)
 			}
 		}
@@ -85,14 +93,65 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 			h.kinds = append(h.kinds, kind)
 		}
 	}
-	slices.SortStableFunc(h.events, func(a, b pawl.Evidence) int {
-		// A record is kept before it is decided, also where both happened in one instant.
-		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
-			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
-	})
+	inOrder(h.events)
+	if err := asCorrected(ctx, s, consumer, q, h.events); err != nil {
+		return nil, err
+	}
 	var err error
 	h.acts, err = actsOn(ctx, s, consumer, q, h, read)
 	return h, err
+}
+
+// asCorrected leaves out the corrections that were decided after the moment in question: an event is marked when they are.
+func asCorrected(ctx context.Context, s *storage, consumer string, q *question, events []pawl.Evidence) error {
+	for i := range events {
+		e := &events[i]
+		if e.SupersededBy == "" || q.asOf.IsZero() {
+			continue
+		}
+		found, err := s.admin.Evidence(ctx, consumer, pawl.EvidenceQuery{Key: e.SupersededBy, AsOf: q.asOf})
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(found, func(by pawl.Evidence) bool { return by.Route == e.Route && by.Claim }) {
+			e.SupersededBy = ""
+		}
+	}
+	return nil
+}
+
+// inOrder sorts by what happened first. The events of a batch have one time: of those, the log tells, except that what came early is
+// decided after what it waited for. A record is kept before it is decided.
+func inOrder(events []pawl.Evidence) {
+	type batch struct {
+		route, stream string
+		at            int64
+		partition     pawl.Partition
+	}
+	claims := map[batch][]*pawl.Evidence{}
+	for i := range events {
+		if e := &events[i]; e.Claim {
+			of := batch{e.Route, e.Identity.Stream, e.ProcessedAt.UnixMicro(), e.Partition}
+			claims[of] = append(claims[of], e)
+		}
+	}
+	after := map[spot]int64{} // the last offset that a claim had to wait for
+	for _, all := range claims {
+		slices.SortFunc(all, func(a, b *pawl.Evidence) int {
+			return cmp.Or(cmp.Compare(a.Identity.Version, b.Identity.Version), cmp.Compare(a.Offset, b.Offset))
+		})
+		last := int64(0)
+		for _, e := range all {
+			last = max(last, e.Offset)
+			after[spotOf(e)] = last
+		}
+	}
+	turn := func(e *pawl.Evidence) int64 { return max(e.Offset, after[spotOf(e)]) }
+	slices.SortStableFunc(events, func(a, b pawl.Evidence) int {
+		return cmp.Or(a.ProcessedAt.Compare(b.ProcessedAt), strings.Compare(a.Route, b.Route), strings.Compare(a.Partition.Topic, b.Partition.Topic),
+			cmp.Compare(a.Partition.Index, b.Partition.Index), cmp.Compare(turn(&a), turn(&b)), cmp.Compare(a.Identity.Version, b.Identity.Version),
+			cmp.Compare(a.Offset, b.Offset), cmp.Compare(rank(&a), rank(&b)))
+	})
 }
 
 // latestOf are the last n of each route.
@@ -116,22 +175,29 @@ func rank(e *pawl.Evidence) int {
 
 // actsOn are the acts of operators on the records in question.
 func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *history, read int) ([]pawl.AuditEntry, error) {
-	if slices.Contains(h.kinds, "stream") {
-		return s.admin.Audit(ctx, consumer, pawl.AuditQuery{Stream: q.asked, AsOf: q.asOf, Limit: read + 1})
-	}
 	var all []pawl.AuditEntry
-	seen := map[string]bool{}
-	for _, e := range h.events {
-		if e.Identity.Key == "" || seen[e.Identity.Key] {
-			continue
-		}
-		seen[e.Identity.Key] = true
-		found, err := s.admin.Audit(ctx, consumer, pawl.AuditQuery{Key: e.Identity.Key, AsOf: q.asOf, Limit: read + 1})
-		if err != nil {
+	ask := func(by pawl.AuditQuery) error {
+		by.AsOf, by.Limit = q.asOf, read+1
+		found, err := s.admin.Audit(ctx, consumer, by)
+		all = append(all, found...)
+		return err
+	}
+	if slices.Contains(h.kinds, "stream") {
+		if err := ask(pawl.AuditQuery{Stream: q.asked}); err != nil {
 			return nil, err
 		}
-		all = append(all, found...)
+	}
+	seen := map[string]bool{}
+	for i := range h.events {
+		key := h.events[i].Identity.Key
+		if key == "" || seen[key] || h.by[spotOf(&h.events[i])].kind == "stream" {
+			continue
+		}
+		seen[key] = true
+		if err := ask(pawl.AuditQuery{Key: key}); err != nil {
+			return nil, err
+		}
 	}
 	slices.SortFunc(all, func(a, b pawl.AuditEntry) int { return cmp.Compare(a.ID, b.ID) })
-	return all, nil
+	return slices.CompactFunc(all, func(a, b pawl.AuditEntry) bool { return a.ID == b.ID }), nil
 }

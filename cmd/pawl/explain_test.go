@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +135,112 @@ func TestOfOneBatchTheHighestVersionIsTheAnswer(t *testing.T) {
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	if got := a.sentence("s", []pawl.Evidence{event(1, 3), event(2, 2)}, nil, false); !strings.Contains(got, `at version 3, because "v3" of`) {
 		t.Error(got)
+	}
+}
+
+// homonym is a store in which one text is a stream, and the id of an event of another stream.
+type homonym struct{ pawl.Admin }
+
+func (homonym) Evidence(_ context.Context, _ string, q pawl.EvidenceQuery) ([]pawl.Evidence, error) {
+	event := func(offset int64, stream, key string) pawl.Evidence {
+		return pawl.Evidence{Route: "r", Offset: offset, Claim: true, Outcome: pawl.Applied, ProcessedAt: time.Unix(offset, 0),
+			Identity: pawl.Identity{Key: key, Stream: stream, Version: 10 + offset}}
+	}
+	if q.Stream != "" {
+		return []pawl.Evidence{event(1, "4711", "a")}, nil
+	}
+	return []pawl.Evidence{event(2, "other", "4711")}, nil
+}
+
+func (homonym) Audit(_ context.Context, _ string, q pawl.AuditQuery) ([]pawl.AuditEntry, error) {
+	if q.Stream != "" {
+		return []pawl.AuditEntry{{ID: 1, What: "of the stream"}}, nil
+	}
+	return []pawl.AuditEntry{{ID: 1, What: "of the stream"}, {ID: 2, What: "of " + q.Key}}, nil
+}
+
+// What a stream is must not be put down to an event that is only called the same.
+func TestEachSenseOfWhatIsAskedHasItsAnswer(t *testing.T) {
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.utc = true
+	v, err := a.explain(t.Context(), &storage{admin: homonym{}}, []pawl.BoundConsumer{{Name: "c"}}, &question{asked: "4711", limit: explained})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`c/r: stream "4711" is as it is, at version 11, because "a" of /0@1 was applied at 1970-01-01T00:00:01Z.`,
+		`c/r: event "4711" is as it is, at version 12, because "4711" of /0@2 was applied at 1970-01-01T00:00:02Z.`,
+	}
+	if !slices.Equal(v.Why, want) || !slices.Equal(v.By, []string{"stream", "event"}) {
+		t.Errorf("%q by %v", v.Why, v.By)
+	}
+	if len(v.Acts) != 2 {
+		t.Errorf("acts: %+v", v.Acts)
+	}
+}
+
+// What came early is listed behind what it waited for.
+func TestOfOneBatchEventsAreListedAsTheyTookEffect(t *testing.T) {
+	at := time.Unix(7, 0)
+	event := func(offset, version int64, o pawl.Outcome, claim bool) pawl.Evidence {
+		e := pawl.Evidence{Route: "r", Offset: offset, Claim: claim, Outcome: o, ProcessedAt: at, Identity: pawl.Identity{Key: fmt.Sprint("v", version)}}
+		if claim {
+			e.Identity.Version = version
+		}
+		return e
+	}
+	store := &decided{events: []pawl.Evidence{
+		event(1, 3, pawl.Held, false), event(1, 3, pawl.Applied, true), event(2, 2, pawl.Applied, true), event(3, 2, pawl.Duplicate, false),
+	}}
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	v, err := a.explain(t.Context(), &storage{admin: store}, []pawl.BoundConsumer{{Name: "c"}}, &question{asked: "s", limit: explained})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := ""
+	for _, e := range v.Events {
+		got += fmt.Sprintf("%s %s, ", e.Key, e.Outcome)
+	}
+	if want := "v3 held, v2 applied, v3 applied, v2 duplicate, "; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// corrected is a store in which an event was corrected by another one, later.
+type corrected struct{ pawl.Admin }
+
+func (corrected) Evidence(_ context.Context, _ string, q pawl.EvidenceQuery) ([]pawl.Evidence, error) {
+	event := pawl.Evidence{Route: "r", Offset: 1, Claim: true, Outcome: pawl.Applied, ProcessedAt: time.Unix(1, 0), Identity: pawl.Identity{Key: "wrong"}}
+	switch {
+	case q.EventID == "wrong":
+		event.SupersededBy = "right"
+	case q.Key == "right" && (q.AsOf.IsZero() || !q.AsOf.Before(time.Unix(9, 0))):
+		event.Offset, event.ProcessedAt, event.Identity.Key = 2, time.Unix(9, 0), "right"
+	default:
+		return nil, nil
+	}
+	return []pawl.Evidence{event}, nil
+}
+
+func (corrected) Audit(context.Context, string, pawl.AuditQuery) ([]pawl.AuditEntry, error) {
+	return nil, nil
+}
+
+// Who asks for an event that was corrected is told, unless it was not at that moment.
+func TestAnEventThatWasCorrectedSaysSo(t *testing.T) {
+	for at, want := range map[int64]string{0: "right", 8: "", 9: "right"} {
+		a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+		q := &question{asked: "wrong", limit: explained}
+		if at > 0 {
+			q.asOf = time.Unix(at, 0)
+		}
+		v, err := a.explain(t.Context(), &storage{admin: corrected{}}, []pawl.BoundConsumer{{Name: "c"}}, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Why) != 1 || strings.HasSuffix(v.Why[0], `, and was corrected by "right" since.`) != (want != "") || v.Events[0].SupersededBy != want {
+			t.Errorf("as of %d: %q, %+v", at, v.Why, v.Events)
+		}
 	}
 }
 

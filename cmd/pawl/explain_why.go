@@ -3,30 +3,25 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pawlhq/pawl"
 )
 
-// sentences answer "why is this row what it is", one for each route.
+// sentences answer "why is this row what it is", one for each route and each sense of what is asked.
 func (a *app) sentences(consumer, asked string, h *history) []string {
-	var routes []string
-	byRoute := map[string][]pawl.Evidence{}
-	for _, e := range h.events {
-		if byRoute[e.Route] == nil {
-			routes = append(routes, e.Route)
-		}
-		byRoute[e.Route] = append(byRoute[e.Route], e)
-	}
-	slices.Sort(routes)
-	subject := "key"
-	if len(h.kinds) > 0 {
-		subject = h.kinds[0]
+	of := map[sense][]pawl.Evidence{}
+	for i := range h.events {
+		is := h.by[spotOf(&h.events[i])]
+		of[is] = append(of[is], h.events[i])
 	}
 	var all []string
-	for _, route := range routes {
-		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, route, subject, asked), byRoute[route], h.acts, h.cut[route]))
+	for _, is := range slices.SortedFunc(maps.Keys(of), func(x, y sense) int {
+		return cmp.Or(strings.Compare(x.route, y.route), cmp.Compare(slices.Index(h.kinds, x.kind), slices.Index(h.kinds, y.kind)))
+	}) {
+		all = append(all, a.sentence(fmt.Sprintf("%s/%s: %s %q", consumer, is.route, is.kind, asked), of[is], h.acts, h.cut[is]))
 	}
 	return all
 }
@@ -74,6 +69,9 @@ func (a *app) sentence(subject string, events []pawl.Evidence, acts []pawl.Audit
 		}
 		if act := actOn(acts, last); act != nil {
 			fmt.Fprintf(&b, ", by %s's %s (%s)", act.By, act.What, act.Why)
+		}
+		if last.SupersededBy != "" {
+			fmt.Fprintf(&b, ", and was corrected by %q since", last.SupersededBy)
 		}
 	}
 	if text := without(events, acts, decided); text != "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -53,7 +54,7 @@ func params(dir string, setup func(*testscript.Env) error) testscript.Params {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"seed": cmdSeed, "work": cmdWork, "raise": cmdRaise, "shape": cmdShape, "code": cmdCode, "json": cmdJSON,
-			"tamper": cmdTamper, "kept": cmdKept, "unzip": cmdUnzip,
+			"tamper": cmdTamper, "kept": cmdKept, "shown": cmdShown, "unzip": cmdUnzip,
 		},
 	}
 }
@@ -73,6 +74,16 @@ func cmdCode(ts *testscript.TestScript, neg bool, args []string) {
 	if fmt.Sprint(got) != args[0] {
 		ts.Fatalf("exit code %d, want %s", got, args[0])
 	}
+}
+
+// shown STREAM: it is explained as of the time at which an event of it is shown as applied.
+func cmdShown(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Exec("pawl", "explain", args[0]))
+	at := regexp.MustCompile(`(?m)^(20\S+Z) +\S+ +applied `).FindStringSubmatch(ts.ReadFile("stdout"))
+	if at == nil {
+		ts.Fatalf("nothing is shown as applied")
+	}
+	ts.Check(ts.Exec("pawl", "explain", args[0], "--as-of", at[1]))
 }
 
 // shape lines…: stdout is JSON whose documents have exactly these paths, an array's elements taken together.

@@ -13,7 +13,7 @@ select $2::smallint as key_form, $3::uuid as key_id
 where $4::text <> ''
 
 -- name: evidence_by_event
--- An event id that is the key itself is not kept beside it.
+-- An event id that is the key itself is not kept beside it. What was decided after the moment may have been held at it, and comes last.
 select $2::smallint as key_form, $3::uuid as key_id
 union
 (select d.key_form, d.key_id
@@ -21,12 +21,12 @@ union
  where hashtextextended(d.event_id, 0) = hashtextextended($4::text, 0)
    and d.event_id = $4::text
    and d.scope_id = s.id
- order by d.processed_at desc
+ order by d.processed_at > $6::timestamptz, d.processed_at desc
  limit $5::integer)
 
 -- name: evidence_by_stream
 -- Events of one batch have one time: all of those at the end are taken ("ties"), and told apart further below. Those that were
--- decided soon after the moment may have been held at it.
+-- decided after the moment may have been held at it, the first of them most likely.
 (select d.key_form, d.key_id
  from pawl_decision d
  where hashtextextended(d.stream, d.scope_id) = hashtextextended($4::text, s.id)
@@ -44,7 +44,7 @@ union
    and d.scope_id = s.id
    and d.processed_at > $6::timestamptz
  order by d.processed_at
- limit least($5::integer, 100))
+ limit $5::integer)
 union
 (select q.key_form, q.key_id
  from pawl_quarantine q

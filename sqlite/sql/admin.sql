@@ -1,7 +1,7 @@
 -- What people and tools ask for.
 
 -- name: list_progress
-select p.topic, p.topic_id, p.partition, p.next_offset, p.received_offset, p.epoch, p.owner is not null, p.crashes, p.acquired_at, p.advanced_at
+select p.topic, p.topic_id, p.partition, p.next_offset, max(p.received_offset, p.next_offset), p.epoch, p.owner is not null, p.crashes, p.acquired_at, p.advanced_at
 from pawl_progress p
 join pawl_consumer c on c.id = p.consumer_id
 where c.name = ?

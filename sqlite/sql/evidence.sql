@@ -13,7 +13,7 @@ order by s.id
 select :key_form as key_form, :key_id as key_id
 
 -- name: evidence_by_event
--- Also by a key that is the event id.
+-- Also by a key that is the event id. What was decided after the moment may have been held at it, and comes last.
 select :key_form as key_form, :key_id as key_id
 union
 select * from (
@@ -21,11 +21,11 @@ select * from (
     from pawl_decision d
     where d.event_id = :text
       and d.scope_id = :scope
-    order by d.processed_at desc
+    order by d.processed_at > :as_of, d.processed_at desc
     limit :limit)
 
 -- name: evidence_by_stream
--- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided soon after
+-- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided after
 -- the moment may have been held at it.
 select * from (
     select d.key_form, d.key_id
@@ -43,7 +43,7 @@ select * from (
       and d.scope_id = :scope
       and d.processed_at > :as_of
     order by d.processed_at
-    limit min(:limit, 100))
+    limit :limit)
 union
 select * from (
     select q.key_form, q.key_id
