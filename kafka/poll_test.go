@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -84,6 +85,47 @@ func TestABrokerThatHangsUpAtOnceIsAskedAgain(t *testing.T) {
 	if hungUp.Load() < 2 {
 		t.Error("the broker did not hang up: the test proves nothing")
 	}
+}
+
+// A member that had been frozen got its partition back, behind what was deleted meanwhile. The answer to what it had asked before
+// halted it: "-1 records were deleted before they were read".
+func TestAnAnswerAboutAnEarlierPositionHaltsNothing(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
+	check(t, err)
+	t.Cleanup(c.Close)
+	b := &broker{addrs: c.ListenAddrs(), topic: topic, group: group}
+	cl := b.client(t)
+	b.produce(t, cl, 0, 5)
+	in := newIntake()
+	m := b.start(t, b.source(kgo.DisableFetchSessions()), in)
+	in.waitTaken(t, 0, 5)
+
+	var late atomic.Int32
+	c.ControlKey(int16(kmsg.Fetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		req := kreq.(*kmsg.FetchRequest)
+		resp := req.ResponseKind().(*kmsg.FetchResponse)
+		for _, rt := range req.Topics {
+			st := kmsg.NewFetchResponseTopic()
+			st.Topic, st.TopicID = rt.Topic, rt.TopicID
+			for _, rp := range rt.Partitions {
+				sp := kmsg.NewFetchResponseTopicPartition()
+				sp.Partition, sp.ErrorCode = rp.Partition, kerr.OffsetOutOfRange.Code
+				st.Partitions = append(st.Partitions, sp)
+			}
+			resp.Topics = append(resp.Topics, st)
+		}
+		late.Add(1)
+		return resp, nil, true
+	})
+	b.produce(t, cl, 0, 5)
+	in.wait(t, "more records, or a condition", func() bool { return len(in.offsets(0)) == 10 || in.condition() != nil })
+	if late.Load() == 0 {
+		t.Error("no such answer came: the test proves nothing")
+	}
+	if c := in.condition(); c != nil {
+		t.Errorf("raised %+v", *c)
+	}
+	check(t, m.end(t))
 }
 
 func TestConvertAllocatesPerPartitionNotPerRecord(t *testing.T) {
