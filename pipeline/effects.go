@@ -62,9 +62,8 @@ func (c *compiler) needs(what string, p *program, why string) {
 
 // failed reports whether something is wrong at a path already.
 func (c *compiler) failed(path string) bool {
-	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool {
-		return f.Path == join(c.p.path, path) && f.Severity == Fault
-	})
+	at := join(c.p.path, path)
+	return slices.ContainsFunc(c.f.b.findings, func(f Finding) bool { return f.Path == at && f.Severity == Fault })
 }
 
 // column takes the column with a role out of the others.

@@ -64,8 +64,9 @@ func (s *source) faults() int {
 
 // failedWithin reports whether something is wrong at a path, or below it.
 func (s *source) failedWithin(path string) bool {
+	below := path + "."
 	return slices.ContainsFunc(s.findings, func(f Finding) bool {
-		return f.Severity == Fault && (f.Path == path || strings.HasPrefix(f.Path, path+"."))
+		return f.Severity == Fault && (f.Path == path || strings.HasPrefix(f.Path, below))
 	})
 }
 
