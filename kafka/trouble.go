@@ -65,7 +65,6 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 		r.halt(a) // the watch finds out
 	case errors.Is(err, kerr.OffsetOutOfRange) && c.Start >= 0 && c.Start <= c.Next && c.Next <= c.End:
 		// It answers what was asked before this assignment began, by a member that was away for long: the client asks again.
-		r.cfg.Logger.Debug("an earlier position is outside the log", "partition", a.Partition.String(), "next", c.Next, "start", c.Start, "end", c.End)
 	default:
 		r.raise(a, c)
 	}
