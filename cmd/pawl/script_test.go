@@ -49,6 +49,7 @@ func params(dir string, setup func(*testscript.Env) error) testscript.Params {
 		Dir: dir, UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("TZ", "UTC")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise a program that was built with -race waits a second before it ends
 			env.Setenv("HOME", env.WorkDir)
 			return setup(env)
 		},
