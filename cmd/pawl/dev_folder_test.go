@@ -29,12 +29,7 @@ func TestAFolderIsPlayedInByOneProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Process.Kill()
-	eventually(t, func() string {
-		if !strings.Contains(said.String(), "killed ") {
-			return "no consumer was killed yet: " + said.String()
-		}
-		return ""
-	})
+	await(t, &said, "a consumer to be killed", func() bool { return strings.Contains(said.String(), "killed ") })
 
 	for _, args := range [][]string{{"--for", "1s"}, {"--for", "1s", "--fresh"}} {
 		var out bytes.Buffer
@@ -133,16 +128,4 @@ func copyOfPawl(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// eventually waits until there is nothing to complain of.
-func eventually(t *testing.T, complaint func() string) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for complaint() != "" {
-		if time.Now().After(deadline) {
-			t.Fatal(complaint())
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }

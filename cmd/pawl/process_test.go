@@ -1,15 +1,36 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
+
+// logs is stderr of a command that runs beside the test.
+type logs struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
 
 // process is pawl run, within the process of the test.
 type process struct {
@@ -75,5 +96,15 @@ func (p *process) stop() {
 		}
 	case <-time.After(30 * time.Second):
 		p.t.Fatalf("it does not stop: %s", p.stderr)
+	}
+}
+
+// await waits until something is so.
+func await(t *testing.T, stderr fmt.Stringer, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain for %s: %s", what, stderr)
+		}
 	}
 }

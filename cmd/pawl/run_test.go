@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"database/sql"
 	"fmt"
 	"io"
@@ -10,34 +8,13 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/pawlhq/pawl/internal/kafkatest"
 )
-
-// logs is stderr of a command that runs beside the test.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 const audited = `version: 1
 store: {sqlite: %q}
@@ -78,22 +55,9 @@ func TestRunServesHealthAndStopsInGoodOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	stderr, ended := &logs{}, make(chan int, 1)
-	go func() {
-		ended <- newApp(strings.NewReader(""), io.Discard, stderr).run(ctx, []string{"run", file, "--listen", "127.0.0.1:0"})
-	}()
-	var base string
-	await(t, stderr, "an address", func() bool {
-		m := regexp.MustCompile(`"address":"([^"]+)"`).FindStringSubmatch(stderr.String())
-		if m != nil {
-			base = "http://" + m[1]
-		}
-		return m != nil
-	})
+	p := startRun(t, file)
 	get := func(path string) (int, string) {
-		resp, err := http.Get(base + path)
+		resp, err := http.Get(p.base + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,8 +68,8 @@ func TestRunServesHealthAndStopsInGoodOrder(t *testing.T) {
 		}
 		return resp.StatusCode, string(body)
 	}
-	await(t, stderr, "ready", func() bool { code, _ := get("/readyz"); return code == 200 })
-	await(t, stderr, "settled", func() bool { _, body := get("/progress"); return strings.Contains(body, `"settled": 3`) })
+	await(t, p.stderr, "ready", func() bool { code, _ := get("/readyz"); return code == 200 })
+	p.settles(3)
 	if code, _ := get("/healthz"); code != 200 {
 		t.Errorf("healthz: %d", code)
 	}
@@ -115,29 +79,15 @@ func TestRunServesHealthAndStopsInGoodOrder(t *testing.T) {
 			t.Errorf("no %s in the metrics", want)
 		}
 	}
-	cancel()
-	select {
-	case code := <-ended:
-		if code != exitDone || !strings.Contains(stderr.String(), "stopped in good order") {
-			t.Errorf("exit code %d: %s", code, stderr)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatalf("it does not stop: %s", stderr)
+	p.stop()
+	if !strings.Contains(p.stderr.String(), "stopped in good order") {
+		t.Errorf("it stopped: %s", p.stderr)
 	}
 	if out, code := runLine(t, "status", "-f", file, "-o", "csv"); code != exitDone || !strings.Contains(out, ",stopped,") {
 		t.Errorf("status: %d, %s", code, out)
 	}
 	if out, code := runLine(t, "explain", "a", "-f", file); code != exitDone || !strings.Contains(out, `event "a" is as it is because "a" of `+topic) {
 		t.Errorf("explain: %d, %s", code, out)
-	}
-}
-
-func await(t *testing.T, stderr fmt.Stringer, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s: %s", what, stderr)
-		}
 	}
 }
 
