@@ -127,7 +127,7 @@ type PartitionProgress struct {
 	Received   int64 // the offset after the last one that the owner had received, when it last settled something; at least Next
 	Epoch      int64
 	Owned      bool // taken and not given back: by a member that works, or one that crashed
-	Crashes    int  // owners in a row that ended without settling anything
+	Crashes    int  // owners in a row that died without moving the position
 	AcquiredAt time.Time
 	AdvancedAt time.Time // zero: never
 }

@@ -75,6 +75,9 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 		l.limit = min(firstShare, r.cfg.MaxBatch)
 	}
 	l.streams, l.tasked = map[string]*stream[Tx]{}, map[keptID]bool{}
+	if o.Crashes > 0 { // small batches come close to what kills, so that the next owner is stopped by it at once
+		l.calm = r.cfg.MaxBatch/l.limit + 1
+	}
 	if o.Crashes >= waryFrom && r.cfg.MaxDeaths > 0 {
 		l.wary = r.cfg.MaxBatch
 		if l.order != OrderPartition {

@@ -109,7 +109,7 @@ type Ownership struct {
 	Token     string // of this Acquire alone: epochs may repeat in a database that was restored
 	Seq       int64
 	Next      int64 // the position: every offset below it is settled
-	Crashes   int   // owners in a row, before this one, that ended without advancing it
+	Crashes   int   // owners in a row, before this one, that died without moving it
 }
 
 // Work is one batch on its way into a transaction.

@@ -8,8 +8,9 @@ import (
 )
 
 // A record that kills whoever tries it is found without a write in normal times. The store counts owners in a row that
-// neither gave back nor settled anything; after some of them the next one is wary: it tries one record at a time, and notes
-// each before. One that was noted, and whose owner did not live to take that back, has killed it.
+// neither gave back nor moved the position, whatever they settled ahead of it; after some of them the next one is wary: it
+// tries one record at a time, and notes each before. One that was noted, and whose owner did not live to take that back, has
+// killed it.
 
 // waryFrom is how many owners in a row must have died before records are tried one at a time.
 const waryFrom = 2

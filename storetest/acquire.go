@@ -85,6 +85,12 @@ func acquireCountsCrashes[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	o = two.acquire(partition(0), 0)
 	crashes(2, "after a release without an advance")
+	ahead := work(two.settle, record(partition(0), 1, "later", "v"))
+	ahead.Next = 0
+	if err := two.store.Apply(w.ctx, o, ahead); err != nil {
+		t.Fatal(err)
+	}
+	crashes(2, "after something was settled ahead of the position")
 	two.apply(o, record(partition(0), 0, "k", "v"))
 	crashes(0, "after an advance")
 	if err := two.store.Release(w.ctx, o); err != nil {

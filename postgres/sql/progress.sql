@@ -22,13 +22,14 @@ where consumer_id = $1::integer
 returning id, epoch
 
 -- name: move
--- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost. Attempts from
--- before do not count against records that are read again.
+-- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost. Deaths and
+-- attempts from before do not count against records that are read again.
 with moved as (
     update pawl_progress
     set next_offset = $4::bigint,
         received_offset = $4::bigint,
-        seq = seq + 1
+        seq = seq + 1,
+        crashes = 0
     where id = $1::integer
       and epoch = $2::bigint
       and owner = $3::text

@@ -31,19 +31,19 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"claim is by scope", "postgres/sql/apply.sql", `    where scope_id = k.scope_id
 `, `    where scope_id is not null
 `, "./postgres", "TestConformancePgx/apply"},
-	{"fence (PostgreSQL)", "postgres/migration/007_received.sql", `      and epoch = p_epoch
+	{"fence (PostgreSQL)", "postgres/migration/009_deaths.sql", `      and epoch = p_epoch
       and owner = p_token
 `, ``, "./postgres", "TestConformancePgx/fence"},
-	{"fence: epoch (PostgreSQL)", "postgres/migration/007_received.sql", `      and epoch = p_epoch
+	{"fence: epoch (PostgreSQL)", "postgres/migration/009_deaths.sql", `      and epoch = p_epoch
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"fence: epoch (SQLite)", "sqlite/sql/apply.sql", `  and epoch = :epoch
 `, ``, "./sqlite", "TestStore/fence"},
-	{"seq (PostgreSQL)", "postgres/migration/007_received.sql", `      and seq >= p_seq
+	{"seq (PostgreSQL)", "postgres/migration/009_deaths.sql", `      and seq >= p_seq
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"seq (SQLite)", "sqlite/sql/apply.sql", `  and seq >= :seq
 `, ``, "./sqlite", "TestStore/fence"},
-	{"fence raises, and does not merely say", "postgres/migration/007_received.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
-	{"fence: token (PostgreSQL)", "postgres/migration/007_received.sql", `      and owner = p_token
+	{"fence raises, and does not merely say", "postgres/migration/009_deaths.sql", `    raise exception 'pawl: epoch is %, owner holds %', v_epoch, p_epoch using errcode = 'PW001';`, `    return 0;`, "./postgres", "TestConformancePgx/fence"},
+	{"fence: token (PostgreSQL)", "postgres/migration/009_deaths.sql", `      and owner = p_token
 `, ``, "./postgres", "TestConformancePgx/fence"},
 	{"fence: token (SQLite)", "sqlite/sql/apply.sql", `  and owner = :token
 `, ``, "./sqlite", "TestStore/fence"},
@@ -142,6 +142,8 @@ where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersO
 	{"what is behind a blocked stream waits", "decide.go", `d.blocked[blockedStream{st.Route, st.Identity.Stream}] = true`, `_ = 0`, "./test", "TestABlockedStreamIsHeldAndReleasedInOrder/sqlite"},
 	{"what is held is bounded", "decide.go", `if d.full && st.Kept == nil {`, `if false {`, "./test", "TestWhatIsHeldIsBounded"},
 	{"who tried a record and died is remembered", "wary.go", `if before-l.r.tried.add(l.row, offset) >= l.r.cfg.MaxDeaths-waryFrom {`, `if false {`, "./test", "TestARecordThatKillsItsProcessIsSetAside/postgres,_order_0"},
+	{"who dies beside others that it settled is counted (PostgreSQL)", "postgres/migration/009_deaths.sql", `crashes = case when p_next > next_offset then 0 else crashes end`, `crashes = 0`, "./test", "TestARecordThatKillsItsProcessIsSetAside/postgres,_order_1"},
+	{"who dies beside others that it settled is counted (SQLite)", "sqlite/sql/apply.sql", `crashes = case when :next > next_offset then 0 else crashes end`, `crashes = 0`, "./sqlite", "TestStore/acquire"},
 	{"counts: what came in is counted", "lane.go", `h(l.assignment.Partition, len(l.incoming)-before)`, `h(l.assignment.Partition, len(records)+1)`, "./metrics", "TestCountsAreConserved"},
 	{"counts: by what was decided", "metrics/tally.go", `if at >= len(t.counts) || t.counts[at].kind != k {`, `if at >= len(t.counts) {`, "./metrics", "TestCountsAreConserved"},
 	{"series end with their partition", "metrics/condition.go", `return of.partition == p })`, `return false })`, "./metrics", "TestWhatIsToldOfAPartition"},

@@ -70,12 +70,13 @@ where pawl_quarantine.status = 4
 
 -- name: advance
 -- Position and fence, last before commit. No row comes back to an owner that was overtaken, or that has seen more than is
--- here.
+-- here. Owners that died are forgotten when the position moves, not at any commit: where streams are tried side by side, each
+-- that dies of a record has settled records of other streams before.
 update pawl_progress
 set next_offset = max(next_offset, :next),
     received_offset = max(next_offset, :next, :received),
     seq = seq + 1,
-    crashes = 0,
+    crashes = case when :next > next_offset then 0 else crashes end,
     advanced_at = :now
 where id = :id
   and epoch = :epoch

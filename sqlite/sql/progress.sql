@@ -26,7 +26,8 @@ returning id, epoch
 update pawl_progress
 set next_offset = :next,
     received_offset = :next,
-    seq = seq + 1
+    seq = seq + 1,
+    crashes = 0
 where id = :id
   and epoch = :epoch
   and owner = :token
