@@ -62,16 +62,6 @@ func TestAStreamThatLeavesItsBundleSharesNothingWithIt(t *testing.T) {
 	}
 }
 
-// deadlyStore has seen owners die.
-type deadlyStore struct{ *deskStore }
-
-func (s deadlyStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
-func (s deadlyStore) Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error) {
-	o, err := s.deskStore.Acquire(ctx, p, start)
-	o.Crashes = waryFrom
-	return o, err
-}
-
 // Where a record is noted before it is tried, so that it can be blamed for a death, nothing that it sets free may be tried with it.
 func TestARecordThatMayBeBlamedForADeathIsTriedAlone(t *testing.T) {
 	store := newDeskStore()
@@ -82,7 +72,7 @@ func TestARecordThatMayBeBlamedForADeathIsTriedAlone(t *testing.T) {
 		return nil
 	}
 	atDesk(t, store, Config{MaxBatch: 2, MaxDeaths: 3}, func(r *Runner[int]) {
-		r.store = deadlyStore{store}
+		r.store = deadlyStore{store, waryFrom}
 		Apply(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int64](offsetOf{}), Effect[int64](effect))
 	}, func(d *desk) {
 		p, _ := d.assign("t")

@@ -79,7 +79,7 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 		l.calm = r.cfg.MaxBatch/l.limit + 1
 	}
 	if o.Crashes >= waryFrom && r.cfg.MaxDeaths > 0 {
-		l.wary = r.cfg.MaxBatch
+		l.wary = waryFor(o.Crashes, r.cfg.MaxBatch)
 		if l.order != OrderPartition {
 			l.wary *= r.cfg.Workers
 		}

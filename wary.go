@@ -15,6 +15,14 @@ import (
 // waryFrom is how many owners in a row must have died before records are tried one at a time.
 const waryFrom = 2
 
+// waryFor is for how many records to be wary: for as many as were tried together, and twice as many for each death that this
+// did not explain. What kills may be far ahead of a position that something else holds back.
+func waryFor(crashes, batch int) int {
+	return batch << min(max(crashes-waryFrom, 0), mostDoubled)
+}
+
+const mostDoubled = 8
+
 // isWary reports whether records are tried one at a time, with a note before each.
 func (l *lane[Tx]) isWary() bool {
 	l.mu.Lock()
