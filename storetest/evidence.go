@@ -16,6 +16,7 @@ func evidenceTests[Tx any]() []test[Tx] {
 		{"evidence of what was held or set aside tells both", evidenceKept[Tx]},
 		{"evidence is the latest of each route, as of a moment", evidenceLatest[Tx]},
 		{"evidence as of a moment has what was held then", evidenceHeldThen[Tx]},
+		{"evidence as of a moment has what was held then and came to nothing", evidencePast[Tx]},
 		{"a question for evidence must ask for one thing", evidenceRefused[Tx]},
 		{"an effect's evidence is kept", evidenceTold[Tx]},
 	}
@@ -240,6 +241,47 @@ func evidenceHeldThen[Tx any](t *testing.T, h Harness[Tx]) {
 	}
 	if got := strings.Join(all, ", "); got != "held" {
 		t.Errorf("the one that was held: %s", got)
+	}
+}
+
+// What was held and came to no claim has one row by position, which says what came of it: at a moment before, it was held.
+func evidencePast[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	c.must(o, blocking, ordered(partition(0), 0, "s", "a"))
+	c.must(o, c.inOrder, ordered(partition(0), 1, "s", "b"))
+	c.must(o, c.inOrder, ordered(partition(0), 2, "s", "c"))
+	c.apply(o, ordered(partition(0), 3, "s", "c")) // the key is taken meanwhile, elsewhere
+	c.unblock(o, 0, c.settle)
+	for i, h := range []handler[Tx]{setAside[Tx](pawl.CauseFailure, "no", 1), c.settle} {
+		b := work(h, task(c.tasks(o)[0]))
+		b.Now = now.Add(time.Duration(1+i) * time.Hour)
+		if err := c.store.Apply(w.ctx, o, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []struct {
+		q     pawl.EvidenceQuery
+		found string
+	}{
+		{pawl.EvidenceQuery{Stream: "s"}, "1 quarantined, 2 duplicate"},
+		{pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(time.Minute)}, "1 held, 2 held"},
+		{pawl.EvidenceQuery{Stream: "s", AsOf: now.Add(time.Hour)}, "2 held, 1 quarantined"},
+		{pawl.EvidenceQuery{Key: "b"}, "1 quarantined"},
+		{pawl.EvidenceQuery{Key: "b", AsOf: now.Add(time.Hour - time.Microsecond)}, "1 held"},
+		{pawl.EvidenceQuery{Key: "c", AsOf: now.Add(time.Hour)}, "2 held"},
+		{pawl.EvidenceQuery{Key: "c", AsOf: now.Add(-time.Microsecond)}, ""},
+	} {
+		var all []string
+		for _, e := range w.evidence(want.q) {
+			if !e.Claim && e.Offset > 0 {
+				all = append(all, fmt.Sprint(e.Offset, " ", e.Outcome))
+			}
+		}
+		if got := strings.Join(all, ", "); got != want.found {
+			t.Errorf("%+v: %s, want %s", want.q, got, want.found)
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ func named(t *testing.T, rec *tracetest.SpanRecorder, name string) (spans []sdk.
 func attr(s sdk.ReadOnlySpan, key string) string {
 	for _, kv := range s.Attributes() {
 		if string(kv.Key) == key {
-			return kv.Value.Emit()
+			return kv.Value.String()
 		}
 	}
 	return ""
@@ -139,7 +139,7 @@ func TestABatchIsOneSpanLinkedToItsProducers(t *testing.T) {
 	}
 	var linked []string
 	for _, l := range b.Links() {
-		linked = append(linked, l.SpanContext.SpanID().String()+" "+l.Attributes[0].Value.Emit())
+		linked = append(linked, l.SpanContext.SpanID().String()+" "+l.Attributes[0].Value.String())
 	}
 	if want := []string{"0000000000000001 0", "0000000000000002 1", "0000000000000007 6"}; !slices.Equal(linked, want) {
 		t.Errorf("links %q, want %q", linked, want)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl"
 )
 
@@ -83,7 +85,7 @@ func byTable(missing []string, role string) (lacks, grants string) {
 		alike[of] = append(alike[of], table)
 	}
 	for _, of := range slices.Sorted(maps.Keys(alike)) {
-		statements = append(statements, fmt.Sprintf("grant %s on %s to %s;", of, strings.Join(alike[of], ", "), role))
+		statements = append(statements, fmt.Sprintf("grant %s on %s to %s;", of, strings.Join(alike[of], ", "), pgx.Identifier{role}.Sanitize()))
 	}
 	return strings.Join(lines, "\n"), strings.Join(statements, "\n")
 }

@@ -26,7 +26,7 @@ union
 
 -- name: evidence_by_stream
 -- Events of one batch have one time: all of those at the end are taken ("ties"), and told apart further below. Those that were
--- decided after the moment may have been held at it, the first of them most likely.
+-- decided or set aside after the moment may have been held at it, the first of them most likely.
 (select d.key_form, d.key_id
  from pawl_decision d
  where hashtextextended(d.stream, d.scope_id) = hashtextextended($4::text, s.id)
@@ -52,6 +52,15 @@ union
    and q.stream = $4::text
    and q.quarantined_at <= $6::timestamptz
  order by q.id desc
+ limit $5::integer)
+union
+(select q.key_form, q.key_id
+ from pawl_quarantine q
+ where q.scope_id = s.id
+   and q.stream = $4::text
+   and q.quarantined_at > $6::timestamptz
+   and $6::timestamptz < '9999-12-31'
+ order by q.id
  limit $5::integer)
 union
 (select h.key_form, h.key_id
@@ -105,14 +114,26 @@ cross join lateral (
                null, null, null, null, null, null, r.ingested_at, r.processed_at, null, null, null, null
         from keys k
         cross join lateral (
-            select *
-            from pawl_redelivery r
-            where r.scope_id = s.id
-              and r.key_form = k.key_form
-              and r.key_id = k.key_id
-              and r.processed_at <= $6::timestamptz
-            order by r.processed_at desc
-            fetch first ($5::integer) rows with ties
+            (select r.scope_id, r.progress_id, r.position_offset, r.outcome, r.key_form, r.key_id, r.fingerprint, r.mode, r.code_id,
+                    r.ingested_at, r.processed_at, r.reason
+             from pawl_redelivery r
+             where r.scope_id = s.id
+               and r.key_form = k.key_form
+               and r.key_id = k.key_id
+               and r.processed_at <= $6::timestamptz
+             order by r.processed_at desc
+             fetch first ($5::integer) rows with ties)
+            union all
+            (select r.scope_id, r.progress_id, r.position_offset, r.outcome, r.key_form, r.key_id, r.fingerprint, r.mode, r.code_id,
+                    r.ingested_at, r.processed_at, r.reason
+             from pawl_past r
+             where r.scope_id = s.id
+               and r.key_form = k.key_form
+               and r.key_id = k.key_id
+               and r.processed_at <= $6::timestamptz
+               and r.until > $6::timestamptz
+             order by r.until
+             limit $5::integer)
         ) as r
         left join lateral (
             select d.key, d.stream

@@ -52,6 +52,12 @@ comment on column pawl_decision.key_form`, "./postgres", "TestConformancePgx/rac
 	{"received: what a former owner had in hand is not (SQLite)", "sqlite/sql/progress.sql", `    received_offset = next_offset,
 `, ``, "./sqlite", "TestStore/acquire"},
 	{"received: as of the turn to commit", "progress.go", `return p.marks.FrontierAfter(offsets), p.marks.Received()`, `return p.marks.FrontierAfter(offsets), p.marks.FrontierAfter(offsets)`, ".", "TestTheStoreIsToldHowFarWasReceived"},
+	{"evidence: what was held then (PostgreSQL)", "postgres/sql/evidence.sql", `               and r.until > $6::timestamptz
+`, `               and false
+`, "./postgres", "TestConformancePgx/evidence"},
+	{"evidence: what was held then (SQLite)", "sqlite/sql/evidence.sql", `              and r.until > :as_of
+`, `              and false
+`, "./sqlite", "TestStore/evidence"},
 	{"evidence: of one batch, the latest (PostgreSQL)", "postgres/sql/evidence.sql", ` order by d.processed_at desc
  fetch first ($5::integer) rows with ties)`, ` order by d.processed_at desc
  limit $5::integer)`, "./postgres", "TestConformancePgx/evidence"},

@@ -25,8 +25,8 @@ select * from (
     limit :limit)
 
 -- name: evidence_by_stream
--- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided after
--- the moment may have been held at it.
+-- Events of one batch have one time, so versions and positions tell which of them is later. Those that were decided or set
+-- aside after the moment may have been held at it.
 select * from (
     select d.key_form, d.key_id
     from pawl_decision d
@@ -52,6 +52,15 @@ select * from (
       and q.stream = :text
       and q.quarantined_at <= :as_of
     order by q.id desc
+    limit :limit)
+union
+select * from (
+    select q.key_form, q.key_id
+    from pawl_quarantine q
+    where q.scope_id = :scope
+      and q.stream = :text
+      and q.quarantined_at > :as_of
+    order by q.id
     limit :limit)
 union
 select * from (
@@ -89,12 +98,24 @@ with keys as materialized (
            null, r.outcome, r.reason, 0, r.mode, r.code_id, null, null, coalesce(q.stream, h.stream, e.stream, d.stream), e.version, null,
            null, null, null, null, null, null, r.ingested_at, r.processed_at, null, null, null, null
     from (
-        select r.*
-        from keys k
-        cross join pawl_redelivery r on r.key_id = k.key_id and r.scope_id = :scope and r.key_form = k.key_form
-        where r.processed_at <= :as_of
-        order by r.processed_at desc, r.progress_id desc, r.position_offset desc
-        limit :limit
+        select * from (
+            select r.scope_id, r.progress_id, r.position_offset, r.outcome, r.key_form, r.key_id, r.fingerprint, r.mode, r.code_id,
+                   r.ingested_at, r.processed_at, r.reason
+            from keys k
+            cross join pawl_redelivery r on r.key_id = k.key_id and r.scope_id = :scope and r.key_form = k.key_form
+            where r.processed_at <= :as_of
+            order by r.processed_at desc, r.progress_id desc, r.position_offset desc
+            limit :limit)
+        union all
+        select * from (
+            select r.scope_id, r.progress_id, r.position_offset, r.outcome, r.key_form, r.key_id, r.fingerprint, r.mode, r.code_id,
+                   r.ingested_at, r.processed_at, r.reason
+            from keys k
+            cross join pawl_past r on r.key_id = k.key_id and r.scope_id = :scope and r.key_form = k.key_form
+            where r.processed_at <= :as_of
+              and r.until > :as_of
+            order by r.until
+            limit :limit)
     ) as r
     left join pawl_decision d on d.scope_id = r.scope_id and d.key_form = r.key_form and d.key_id = r.key_id
     left join pawl_quarantine q
