@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/pawlhq/pawl"
 )
 
@@ -78,6 +76,7 @@ func byTable(missing []string, role string) (lacks, grants string) {
 		right, table, _ := strings.Cut(m, " on ")
 		rights[table] = append(rights[table], right)
 	}
+	quoted := `"` + strings.ReplaceAll(role, `"`, `""`) + `"`
 	var lines, statements []string
 	for _, table := range slices.Sorted(maps.Keys(rights)) {
 		of := strings.Join(rights[table], ", ")
@@ -85,7 +84,7 @@ func byTable(missing []string, role string) (lacks, grants string) {
 		alike[of] = append(alike[of], table)
 	}
 	for _, of := range slices.Sorted(maps.Keys(alike)) {
-		statements = append(statements, fmt.Sprintf("grant %s on %s to %s;", of, strings.Join(alike[of], ", "), pgx.Identifier{role}.Sanitize()))
+		statements = append(statements, fmt.Sprintf("grant %s on %s to %s;", of, strings.Join(alike[of], ", "), quoted))
 	}
 	return strings.Join(lines, "\n"), strings.Join(statements, "\n")
 }
