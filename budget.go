@@ -2,6 +2,7 @@ package pawl
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -83,18 +84,22 @@ func (s *spending) most(n, decisions int) int {
 	return min(n, max(min(s.Records, BudgetFrom/2)/decisions, 1))
 }
 
-// mayQuarantine refuses a batch that would set aside more than is allowed.
+// mayQuarantine refuses a batch that would set aside more than is allowed. Where nothing may be, it is cut in front of the first
+// such record: what comes before that takes effect.
 func (r *Runner[Tx]) mayQuarantine(decisions []*Decision) error {
 	n := 0
 	var first *Decision
 	for _, d := range decisions {
 		if d.Outcome == Quarantined && !d.Repeat && d.Kept == nil {
-			if n++; first == nil {
+			if n++; first == nil || d.Record.Offset < first.Record.Offset {
 				first = d
 			}
 		}
 	}
 	if n > 0 && r.cfg.OnPoison == PoisonStop {
+		if slices.ContainsFunc(decisions, func(d *Decision) bool { return d.Kept == nil && d.Record.Offset < first.Record.Offset }) {
+			return &splitError{offset: first.Record.Offset}
+		}
 		return &latchError{
 			StatePoison, fmt.Sprintf("the record at %s offset %d cannot take effect: %s: %s", first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
 			"repair what reads it, or let it be quarantined (Config.OnPoison)",

@@ -231,6 +231,9 @@ func TestPoisonStopsWhereItShould(t *testing.T) {
 		if b.aside.Load() != 0 || b.hasTold("raised poison") != 1 || !strings.Contains(b.told[0], "offset 7 cannot take effect: validation: no such account") {
 			t.Errorf("%d set aside, told %q", b.aside.Load(), b.told)
 		}
+		if n := b.applied.Load(); n != 7 {
+			t.Errorf("%d were applied, want the 7 in front of it", n)
+		}
 	})
 }
 

@@ -258,6 +258,8 @@ func startOf(name, text string, col int) int {
 
 var overload = regexp.MustCompile(`found no matching overload for '([^']*)' applied to '([^']*)'`)
 
+var optionalType = regexp.MustCompile(`optional_type\(([^()]*)\)`)
+
 // overloadText says which types do not go together, with the operator as it is written.
 func overloadText(name, types string) (message, hint string) {
 	if strings.Contains(types, "double") {
@@ -265,6 +267,10 @@ func overloadText(name, types string) (message, hint string) {
 	}
 	types = strings.NewReplacer("string", "text", "dyn", "any value", "google.protobuf.Timestamp", "timestamp").Replace(types)
 	operator := strings.Trim(strings.ReplaceAll(name, "@", ""), "_")
+	if strings.Contains(types, "optional_type(") {
+		types = optionalType.ReplaceAllString(types, "$1 that may be absent")
+		return fmt.Sprintf("%s does not take %s", operator, types), `say what it is where it is absent: $.?name.orValue("")`
+	}
 	return fmt.Sprintf("%s does not take %s", operator, types), "make them of one type: int(…), string(…), decimal(…), timestamp(…)"
 }
 

@@ -206,6 +206,8 @@ func TestAnExpressionThatDoesNotCompileSaysWhy(t *testing.T) {
 		{"$.a +", "it ends too early", ""},
 		{"truncat(event.at, duration('1h'))", "undeclared", "did you mean truncate?"},
 		{"event.version + 'x'", "does not take", ""},
+		{"$.?tenant == 'a'", "== does not take (any value that may be absent, text)", `$.?name.orValue("")`},
+		{"string($.?tenant) == 'a'", "string does not take (any value that may be absent)", "orValue"},
 		{"json($.a + $.b)", "json() takes a plain path", ""},
 		{"event.id.x", "it has no members", ""},
 		{strings.Repeat("(", 100) + "1" + strings.Repeat(")", 100), "", ""},

@@ -155,6 +155,11 @@ func (c *check) all() {
 			c.fault("value", "limits."+most.key, "it is rarely worth changing: see its default", "%s is at most %d", most.key, most.most)
 		}
 	}
+	for i, name := range p.Content.Except {
+		if plain, ok := strings.CutPrefix(name, "$."); ok {
+			c.fault("value", fmt.Sprintf("content.except[%d]", i), "write "+plain, "%q is the name of no member: this is no path", clip(name, 60))
+		}
+	}
 	if p.Budget.Percent > 100 {
 		c.fault("value", "budget.percent", "", "percent is from 1 to 100")
 	}

@@ -42,6 +42,7 @@ var lintCases = []struct {
 	{"type", []string{body(events, once, audit, "retention: {topic: -7d}")}, "no time"},
 	{"value", []string{body(events, once, audit, "order: sideways")}, "one of partition, stream, none"},
 	{"value", []string{body(events, once, audit, "budget: {percent: 101}")}, "from 1 to 100"},
+	{"value", []string{body(events, once, audit, "content: {except: [sentAt, $.tracing]}")}, `"$.tracing" is the name of no member`},
 	{"value", []string{body(events, once, audit, "limits: {record_bytes: 999999999}")}, "256 MiB"},
 	{"value", []string{body(events, once, audit, "limits: {depth: 999999}")}, "10000"},
 	{"variable", []string{body(events, once, audit, "group: ${NONE}")}, "NONE is not set"},

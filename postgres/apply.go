@@ -49,6 +49,9 @@ func (s *bound[Tx]) Apply(ctx context.Context, o *pawl.Ownership, w *pawl.Work[T
 		return err
 	}
 
+	if err := s.internMore(ctx, t, w.Decisions, named); err != nil {
+		return s.own("intern names", err)
+	}
 	evidence, err := s.evidence(o, w, named)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -200,16 +201,40 @@ func (s *Store[Tx]) intern(ctx context.Context, ds []*pawl.Decision) (map[string
 	return s.names.resolve(ctx, s, list)
 }
 
+// internMore adds the names of events that joined the batch within the transaction, because they had waited for it: when the names
+// of the batch were interned, nobody knew of them. A name that nobody has seen yet is written by the transaction, and is not cached:
+// it may be undone.
+func (s *Store[Tx]) internMore(ctx context.Context, t txn[Tx], ds []*pawl.Decision, named map[string]int32) error {
+	var list []string
+	for _, d := range ds {
+		if d.Kept == nil {
+			continue
+		}
+		for _, name := range [...]string{d.Identity.Type, d.Identity.StreamType} {
+			if _, ok := named[name]; name != "" && !ok && !slices.Contains(list, name) {
+				list = append(list, name)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	missing := s.names.known(list, named)
+	if len(missing) == 0 {
+		return nil
+	}
+	return t.exec(ctx, s.internStmts(missing, func(id int32, name string) { named[name] = id })...)
+}
+
 // interner is what resolve needs of a Store, whatever its Tx.
 type interner interface {
 	internNames(ctx context.Context, list []string, each func(int32, string)) error
 }
 
-// resolve returns the id of each name, from the cache or from the database.
-func (n *names) resolve(ctx context.Context, s interner, list []string) (map[string]int32, error) {
-	found := make(map[string]int32, len(list))
-	var missing []string
+// known adds the ids that are cached to found, and returns the names of the others.
+func (n *names) known(list []string, found map[string]int32) (missing []string) {
 	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, name := range list {
 		if id, ok := n.ids[name]; ok {
 			found[name] = id
@@ -217,7 +242,13 @@ func (n *names) resolve(ctx context.Context, s interner, list []string) (map[str
 			missing = append(missing, name)
 		}
 	}
-	n.mu.Unlock()
+	return missing
+}
+
+// resolve returns the id of each name, from the cache or from the database.
+func (n *names) resolve(ctx context.Context, s interner, list []string) (map[string]int32, error) {
+	found := make(map[string]int32, len(list))
+	missing := n.known(list, found)
 	if len(missing) == 0 {
 		return found, nil
 	}
@@ -237,13 +268,18 @@ func (n *names) resolve(ctx context.Context, s interner, list []string) (map[str
 }
 
 func (s *Store[Tx]) internNames(ctx context.Context, list []string, each func(int32, string)) error {
-	return s.link.exec(ctx,
-		stmt{sql: s.query["insert_names"], args: []any{list}},
-		stmt{sql: s.query["read_names"], args: []any{list}, row: func(scan func(...any) error) error {
+	return s.link.exec(ctx, s.internStmts(list, each)...)
+}
+
+func (s *Store[Tx]) internStmts(list []string, each func(int32, string)) []stmt {
+	return []stmt{
+		{sql: s.query["insert_names"], args: []any{list}},
+		{sql: s.query["read_names"], args: []any{list}, row: func(scan func(...any) error) error {
 			var id int32
 			var name string
 			err := scan(&id, &name)
 			each(id, name)
 			return err
-		}})
+		}},
+	}
 }

@@ -18,6 +18,7 @@ func gapTests[Tx any]() []test[Tx] {
 		{"an early record is held, and its gap is seen", gapOpens[Tx]},
 		{"what waits is given to the batch that may close the gap, and to no other", gapNear[Tx]},
 		{"what waited leaves with the batch that closes the gap", gapCloses[Tx]},
+		{"what waited says what it is when it leaves", gapTyped[Tx]},
 		{"a gap that is closed in part waits for the next", gapInPart[Tx]},
 		{"an early record of another partition keeps its position", gapElsewhere[Tx]},
 		{"two owners do not release one record", gapReleasedOnce[Tx]},
@@ -222,6 +223,52 @@ func gapCloses[Tx any](t *testing.T, h Harness[Tx]) {
 	w.wantInt(0, `select count(*) from pawl_early`)
 	for i, want := range []int64{0, 1, 2, 3} { // as they were decided, with the version before
 		w.wantInt(want, `select coalesce(version_before, 0) from pawl_decision where version = ?`, i+1)
+	}
+	w.consistent()
+}
+
+// What waited joins the batch behind the others: also where it is of another type than any of them, and where this process has not
+// seen that type, or nobody has.
+func gapTyped[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	at, p := map[string]int64{}, partition(0)
+	first := w.client(binding())
+	mine := first.acquire(p, 0)
+	for i, held := range []string{"SHIPPED", "RETURNED"} {
+		d := versioned(p, int64(i), fmt.Sprint("s", i), 2)
+		d.Identity.Type, d.Identity.StreamType = held, "parcel"
+		first.fold(mine, at, d)
+	}
+	c := w.another(binding())
+	o := c.acquire(p, 0)
+	for i, released := range []string{"SHIPPED", "NEW TO ALL"} {
+		d := versioned(p, int64(2+i), fmt.Sprint("s", i), 1)
+		d.Identity.Type, d.Identity.StreamType = "ORDERED", "order"
+		batch := work[Tx](nil, d)
+		fold := c.folding(batch, at)
+		batch.Run = func(ctx context.Context, s pawl.Session[Tx]) error {
+			err := fold(ctx, s)
+			for _, d := range batch.Decisions {
+				if d.Kept != nil {
+					d.Identity.Type, d.Identity.StreamType = released, "parcel"
+				}
+			}
+			return err
+		}
+		if err := c.store.Apply(c.ctx, o, batch); err != nil {
+			t.Fatal(err)
+		}
+		for key, want := range map[string]string{"1": "ORDERED of order", "2": released + " of parcel"} {
+			got := ""
+			for _, e := range w.evidence(pawl.EvidenceQuery{Key: fmt.Sprintf("s%d.%s", i, key)}) {
+				if e.Claim {
+					got = e.Identity.Type + " of " + e.Identity.StreamType
+				}
+			}
+			if got != want {
+				t.Errorf("s%d.%s is %s, want %s", i, key, got, want)
+			}
+		}
 	}
 	w.consistent()
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,9 +29,9 @@ func (c *act) check() error {
 	switch {
 	case !c.execute:
 		return nil
-	case c.actor == "":
+	case strings.TrimSpace(c.actor) == "":
 		return usage("--actor is empty: who does this is recorded")
-	case c.reason == "":
+	case strings.TrimSpace(c.reason) == "":
 		return usage("--reason is missing: why this is done is recorded")
 	}
 	return nil

@@ -20,6 +20,7 @@ type question struct {
 // history is what one consumer has to do with what is asked: as much as was read. One text may be a stream, and the id of an event
 // of another one: each sense has an answer of its own.
 type history struct {
+	asked  string
 	kinds  []string // what it is there
 	events []pawl.Evidence
 	by     map[spot]sense // as what each of them was found
@@ -40,11 +41,17 @@ type spot struct {
 
 func spotOf(e *pawl.Evidence) spot { return spot{e.Route, e.Partition, e.Offset, e.Claim} }
 
+// isElsewhere reports whether a piece of evidence that a stream is asked for is of another one, which shares a key with it: a conflict
+// may name another stream than the event that has the key, and an edit may move an event. It says nothing about the row.
+func isElsewhere(e *pawl.Evidence, is sense, asked string) bool {
+	return is.kind == "stream" && e.Identity.Stream != "" && e.Identity.Stream != asked
+}
+
 // isOpen reports whether there is a route on which nothing of what was read has had an effect, and something earlier may have.
 func (h *history) isOpen() bool {
 	for of := range h.cut {
 		if !slices.ContainsFunc(h.events, func(e pawl.Evidence) bool {
-			return h.by[spotOf(&e)] == of && e.Claim && e.Outcome == pawl.Applied
+			return h.by[spotOf(&e)] == of && !isElsewhere(&e, of, h.asked) && e.Claim && e.Outcome == pawl.Applied
 		}) {
 			return true
 		}
@@ -54,7 +61,7 @@ func (h *history) isOpen() bool {
 
 // historyOf looks for what is asked in every sense, or in one. It reads so many events of each route, the latest.
 func historyOf(ctx context.Context, s *storage, consumer string, q *question, read int) (*history, error) {
-	h := &history{by: map[spot]sense{}, cut: map[sense]bool{}}
+	h := &history{asked: q.asked, by: map[spot]sense{}, cut: map[sense]bool{}}
 	for _, kind := range []string{"stream", "event", "key"} {
 		if q.by != "" && q.by != kind {
 			continue
@@ -72,13 +79,18 @@ func historyOf(ctx context.Context, s *storage, consumer string, q *question, re
 		if err != nil {
 			return nil, err
 		}
-		of := map[string]int{}
-		for _, e := range found {
+		of, here := map[string]int{}, map[string]bool{}
+		for i := range found {
+			e := &found[i]
 			of[e.Route]++
+			here[e.Route] = here[e.Route] || !isElsewhere(e, sense{e.Route, kind}, q.asked)
 		}
 		fresh := false
 		for i := range found {
 			e := &found[i]
+			if !here[e.Route] {
+				continue // at that moment, the stream had nothing of the key yet
+			}
 			if of[e.Route] > read {
 				of[e.Route]--
 				h.cut[sense{e.Route, kind}] = true
@@ -189,8 +201,9 @@ func actsOn(ctx context.Context, s *storage, consumer string, q *question, h *hi
 	}
 	seen := map[string]bool{}
 	for i := range h.events {
-		key := h.events[i].Identity.Key
-		if key == "" || seen[key] || h.by[spotOf(&h.events[i])].kind == "stream" {
+		e := &h.events[i]
+		key, is := e.Identity.Key, h.by[spotOf(e)]
+		if key == "" || seen[key] || is.kind == "stream" && !isElsewhere(e, is, q.asked) {
 			continue
 		}
 		seen[key] = true

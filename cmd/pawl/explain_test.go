@@ -20,6 +20,7 @@ func TestWhatStillWaitsIsToldFromWhatIsSettled(t *testing.T) {
 	act := func(offset int64, o pawl.Outcome) pawl.AuditEntry {
 		return pawl.AuditEntry{Partition: p, Offset: offset, Quarantine: 1, Outcome: o}
 	}
+	archive := pawl.AuditEntry{Partition: p, Offset: 1, Quarantine: 1, What: "archive"}
 	for name, c := range map[string]struct {
 		events []pawl.Evidence
 		acts   []pawl.AuditEntry
@@ -28,7 +29,9 @@ func TestWhatStillWaitsIsToldFromWhatIsSettled(t *testing.T) {
 		"set aside":                      {[]pawl.Evidence{event(1, "a", pawl.Quarantined, false)}, nil, "; not decided: 1 quarantined"},
 		"set aside, replayed":            {[]pawl.Evidence{event(1, "a", pawl.Quarantined, false), event(1, "a", pawl.Applied, true)}, nil, ""},
 		"set aside, replayed in vain":    {[]pawl.Evidence{event(1, "a", pawl.Quarantined, false)}, []pawl.AuditEntry{act(1, pawl.Quarantined)}, "; not decided: 1 quarantined"},
-		"two set aside, one archived":    {[]pawl.Evidence{event(1, "a", pawl.Quarantined, false), event(2, "b", pawl.Quarantined, false)}, []pawl.AuditEntry{act(1, 0)}, "; not decided: 1 quarantined"},
+		"two set aside, one archived":    {[]pawl.Evidence{event(1, "a", pawl.Quarantined, false), event(2, "b", pawl.Quarantined, false)}, []pawl.AuditEntry{archive}, "; archived: 1; not decided: 1 quarantined"},
+		"archived, and sent again":       {[]pawl.Evidence{event(1, "a", pawl.Quarantined, false), event(2, "a", pawl.Applied, true)}, []pawl.AuditEntry{archive}, "; archived: 1"},
+		"a conflict, skipped":            {[]pawl.Evidence{event(0, "a", pawl.Applied, true), event(1, "a", pawl.Quarantined, false)}, []pawl.AuditEntry{act(1, pawl.Skipped)}, ""},
 		"a conflict of a decided key":    {[]pawl.Evidence{event(1, "a", pawl.Applied, true), event(2, "a", pawl.Quarantined, false)}, nil, "; not decided: 1 quarantined"},
 		"held":                           {[]pawl.Evidence{event(1, "a", pawl.Held, false)}, nil, "; not decided: 1 held"},
 		"held, released":                 {[]pawl.Evidence{event(1, "a", pawl.Held, false), event(1, "a", pawl.Applied, true)}, nil, ""},
@@ -36,11 +39,7 @@ func TestWhatStillWaitsIsToldFromWhatIsSettled(t *testing.T) {
 		"held, then set aside":           {[]pawl.Evidence{event(1, "a", pawl.Held, false), event(1, "a", pawl.Quarantined, false)}, nil, "; not decided: 1 quarantined"},
 		"duplicates and stale ones idle": {[]pawl.Evidence{event(1, "a", pawl.Duplicate, false), event(2, "b", pawl.WasStale, true)}, nil, "; without effect: 1 duplicate, 1 stale"},
 	} {
-		decided := map[string]bool{}
-		for _, e := range c.events {
-			decided[e.Identity.Key] = decided[e.Identity.Key] || e.Claim
-		}
-		if got := without(c.events, c.acts, decided); got != c.want {
+		if got := without(c.events, nil, c.acts); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -133,7 +132,7 @@ func TestOfOneBatchTheHighestVersionIsTheAnswer(t *testing.T) {
 			Identity: pawl.Identity{Key: fmt.Sprint("v", version), Version: version}}
 	}
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
-	if got := a.sentence("s", []pawl.Evidence{event(1, 3), event(2, 2)}, nil, false); !strings.Contains(got, `at version 3, because "v3" of`) {
+	if got := a.sentence("s", []pawl.Evidence{event(1, 3), event(2, 2)}, nil, nil, false); !strings.Contains(got, `at version 3, because "v3" of`) {
 		t.Error(got)
 	}
 }
@@ -240,6 +239,48 @@ func TestAnEventThatWasCorrectedSaysSo(t *testing.T) {
 		}
 		if len(v.Why) != 1 || strings.HasSuffix(v.Why[0], `, and was corrected by "right" since.`) != (want != "") || v.Events[0].SupersededBy != want {
 			t.Errorf("as of %d: %q, %+v", at, v.Why, v.Events)
+		}
+	}
+}
+
+// A conflict may name another stream than the event that has its key: that event says nothing about this stream. Before the conflict
+// came, there was nothing of this stream at all.
+func TestAnEventOfAnotherStreamWithTheSameKeyExplainsNoRow(t *testing.T) {
+	first := pawl.Evidence{Route: "r", Offset: 1, Claim: true, Outcome: pawl.Applied, ProcessedAt: time.Unix(1, 0),
+		Identity: pawl.Identity{Key: "k", Stream: "other", Version: 7}}
+	conflict := pawl.Evidence{Route: "r", Offset: 2, Outcome: pawl.Quarantined, ProcessedAt: time.Unix(2, 0), Reason: "other content",
+		Identity: pawl.Identity{Key: "k", Stream: "s"}}
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.utc = true
+	for want, events := range map[string][]pawl.Evidence{
+		`c/r: stream "s" has had no effect: its latest record, /0@2, was quarantined at 1970-01-01T00:00:02Z (other content)` +
+			`; not decided: 1 quarantined; under the same keys, in other streams: 1 applied.`: {first, conflict},
+		"": {first},
+	} {
+		v, err := a.explain(t.Context(), &storage{admin: &decided{events: events}}, []pawl.BoundConsumer{{Name: "c"}}, &question{asked: "s", limit: explained})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(v.Why, "\n"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A correction that came first leaves a mark in the place of the event that it corrects: no record of that event.
+func TestAnEventThatHasNotComeIsNotCounted(t *testing.T) {
+	mark := pawl.Evidence{Offset: 4, Claim: true, Outcome: pawl.Superseded, ProcessedAt: time.Unix(1, 0), SupersededBy: "right",
+		Identity: pawl.Identity{Key: "wrong"}}
+	late := pawl.Evidence{Offset: 5, Outcome: pawl.Superseded, ProcessedAt: time.Unix(2, 0), Reason: "corrected", Fingerprint: pawl.Fingerprint{1},
+		Identity: pawl.Identity{Key: "wrong"}}
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.utc = true
+	for want, events := range map[string][]pawl.Evidence{
+		`e has had no effect: it has not come, and "right" of /0@4 has corrected it at 1970-01-01T00:00:01Z.`:                             {mark},
+		`e has had no effect: its latest record, /0@5, was superseded at 1970-01-01T00:00:02Z (corrected); without effect: 1 superseded.`: {mark, late},
+	} {
+		if got := a.sentence("e", events, nil, nil, false); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }
