@@ -59,7 +59,7 @@ type Pipeline struct {
 	Format  string  `yaml:"format" enum:"json|cloudevents" doc:"What a record's value is. cloudevents takes structured and binary mode. Default: json."`
 	Event   Event   `yaml:"event" doc:"Where an event says what it is."`
 	OncePer Expr    `yaml:"once_per" need:"yes" doc:"What takes effect once: the key that duplicates share. There is no default, because only the owner of the events knows. Mostly event.id."`
-	When    Expr    `yaml:"when" doc:"A condition: an event for which it is false is ignored, and counted as such."`
+	When    Expr    `yaml:"when" doc:"A condition: an event for which it is false is ignored, and counted as such. One that has no key (once_per) is set aside before it is asked."`
 	Content Content `yaml:"content" doc:"What two records with one key are compared by."`
 
 	Projection *Projection `yaml:"projection" doc:"One row for each stream, kept up to date."`

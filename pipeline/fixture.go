@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -93,8 +94,8 @@ func each(b *binder, n *node, path string, do func(n *node, path string)) {
 func (v *value) bind(_ *binder, n *node, _ string) { v.node = n }
 
 func (i *index) bind(b *binder, n *node, path string) {
-	var v uint16
-	if _, err := fmt.Sscanf(n.text, "%d", &v); err != nil {
+	v, err := strconv.ParseUint(n.text, 10, 16)
+	if err != nil {
 		b.fault("type", n.at, path, "", "%s must be a whole number", name(path))
 	}
 	*i = index(v)

@@ -75,6 +75,7 @@ func TestAFixtureThatCannotBeReadIsRefused(t *testing.T) {
 		{"version: 1\ncases:\n  - name: c\n    records:\n      - {base64: '!'}\n", "base64"},
 		{"version: 1\ncases:\n  - name: c\n    records:\n      - {text: x, cause: gap}\n", "a cause is that of"},
 		{"version: 1\ncases:\n  - name: c\n    records:\n      - {text: x, outcome: good}\n", "one of applied"},
+		{"version: 1\ncases:\n  - name: c\n    records:\n      - {text: x, partition: 3abc}\n", "must be a whole number"},
 	} {
 		results, err := testFixture(t, fixturePipeline, c.text)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "p_test.yaml:") || len(results) > 0 {

@@ -175,7 +175,7 @@ func writePlan(w io.Writer, p *planView) {
 	if p.Rate > 0 {
 		fmt.Fprintf(w, ", %g a second", p.Rate)
 	}
-	if p.Canary > 0 {
+	if p.Canary > 0 && p.Canary < p.Count {
 		fmt.Fprintf(w, ", waiting after the first %d", p.Canary)
 	}
 	fmt.Fprintln(w)
