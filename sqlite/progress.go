@@ -131,7 +131,7 @@ func (s *bound) Attempt(ctx context.Context, o *pawl.Ownership, offset int64) (b
 			sql.Named("now", time.Now().UnixMicro())).Scan(&before)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("note an attempt at %s@%d: %w", o.Partition, offset, err)
+		return 0, own(fmt.Sprintf("note an attempt at %s@%d", o.Partition, offset), err)
 	}
 	return before, nil
 }
