@@ -38,8 +38,12 @@ func (b *bundle[Tx]) attempt(ctx context.Context) (noted bool, err error) {
 	if b.keptAt(0) != nil {
 		return false, nil // its position is settled
 	}
-	mine := l.r.tried.add(l.row, offset) // also where the answer is lost: it may have been noted
-	l.committing.Lock()                  // owned is this one's for as long
+	// Also where the lane is being taken away: who is told that it is noted takes it back. One that may be, for all that is known,
+	// counts as this process's.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
+	defer cancel()
+	mine := l.r.tried.add(l.row, offset)
+	l.committing.Lock() // owned is this one's for as long
 	before, err := l.bound.Attempt(ctx, l.owned, offset)
 	l.committing.Unlock()
 	if err != nil {
@@ -63,7 +67,7 @@ func (l *lane[Tx]) survived(ctx context.Context, offset int64) {
 		l.r.tried.forget(l.row, offset)
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), surviveTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTimeout)
 	defer cancel()
 	if err := l.bound.Survive(ctx, l.owned, offset); err != nil {
 		l.r.cfg.Logger.Warn("attempt not taken back: its record may be blamed for a death", "partition", l.assignment.Partition.String(),
@@ -73,7 +77,7 @@ func (l *lane[Tx]) survived(ctx context.Context, offset int64) {
 	l.r.tried.takeBack(l.row, offset)
 }
 
-const surviveTimeout = 5 * time.Second
+const noteTimeout = 5 * time.Second
 
 // attempts counts the notes of this process that are not taken back: whichever lane they were made in.
 type attempts struct {

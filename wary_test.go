@@ -17,6 +17,7 @@ type deadlyStore struct {
 
 	mu    sync.Mutex
 	notes map[string]int // by partition and offset
+	slow  time.Duration  // what it takes to hear that one is noted
 	lost  int            // answers to the next so many notes, taken or taken back; what is lost is noted, and not taken back
 }
 
@@ -27,12 +28,18 @@ func (s *deadlyStore) Acquire(ctx context.Context, p Partition, start int64) (*O
 	return o, err
 }
 
-func (s *deadlyStore) Attempt(_ context.Context, o *Ownership, offset int64) (before int, err error) {
+func (s *deadlyStore) Attempt(ctx context.Context, o *Ownership, offset int64) (before int, err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	at := fmt.Sprint(o.Partition, offset)
 	s.notes[at]++
-	return s.notes[at] - 1, s.lose()
+	before, err = s.notes[at]-1, s.lose()
+	s.mu.Unlock()
+	select {
+	case <-time.After(s.slow):
+		return before, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
 }
 
 func (s *deadlyStore) Survive(_ context.Context, o *Ownership, offset int64) error {
@@ -172,5 +179,27 @@ func TestWhoIsWaryTriesOneRecordOfAllPartitions(t *testing.T) {
 	})
 	if len(got) != 6 || most != 1 {
 		t.Errorf("%q were settled, and up to %d were noted at once", got, most)
+	}
+}
+
+// A lane that was taken away while a record was being noted left the note: the next owner blamed the record for a death.
+func TestANoteIsTakenBackWhereItsLaneIsTakenAwayMeanwhile(t *testing.T) {
+	store := &deadlyStore{deskStore: newDeskStore(), crashes: 2, slow: time.Second}
+	atDeadlyDesk(t, store, Config{}, func(r *Runner[int]) {
+		Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(ctx context.Context, _ int, _ Envelope[int64]) error { return ctx.Err() })
+	}, func(d *desk) {
+		p, _ := d.assign("t")
+		d.in.Take(p, recordsOf(p, 0, 1))
+		d.pass(time.Second / 2)
+		d.in.Lose([]Partition{p})
+		d.pass(time.Minute)
+	})
+	for at, n := range store.notes {
+		if n != 0 {
+			t.Errorf("%d notes are left at %s", n, at)
+		}
+	}
+	if len(store.notes) == 0 {
+		t.Error("nothing was noted")
 	}
 }

@@ -73,6 +73,9 @@ func settleAheadAndDie[Tx any](t *testing.T, s *opened[Tx]) {
 	live(1, epoch(1))
 	live(1, epoch(2))
 	live(3, func() bool { return s.int(t, heldCount) == 1 })
+	if n := s.int(t, `select coalesce(sum(attempts), 0) from pawl_attempt`); n != 0 {
+		t.Errorf("%d notes of what did not kill", n)
+	}
 	seq := s.int(t, `select seq from pawl_progress`)
 	live(3, func() bool { return s.int(t, `select seq from pawl_progress`) >= seq+2 })
 	if n := s.int(t, `select count(*) from pawl_quarantine`); n != 1 {
