@@ -94,6 +94,12 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	}
 	noted := false
 	if l.isWary() {
+		select {
+		case l.r.alone <- struct{}{}:
+			defer func() { <-l.r.alone }()
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
 		var err error
 		if noted, err = b.attempt(ctx); err != nil {
 			return b.failed(ctx, err, b.at(0), 1)
@@ -155,7 +161,7 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 	b.borrowed = d.borrows()
 	d.part()
 	took := time.Since(began)
-	if err != nil && noted && !errors.Is(err, fault.ErrCrash) {
+	if noted && !errors.Is(err, fault.ErrCrash) {
 		l.survived(ctx, b.records[0].Offset)
 	}
 	if err == nil {

@@ -71,8 +71,7 @@ func TestARecordThatMayBeBlamedForADeathIsTriedAlone(t *testing.T) {
 		w.Gaps = []Gap{{Stream: of.Identity.Stream, Early: []Task{{Act: ActReplay, Kept: Kept{Early: 1}, Record: recordsOf(of.Record.Partition, 10, 1)[0]}}}}
 		return nil
 	}
-	atDesk(t, store, Config{MaxBatch: 2, MaxDeaths: 3}, func(r *Runner[int]) {
-		r.store = deadlyStore{store, waryFrom}
+	atDeadlyDesk(t, &deadlyStore{deskStore: store, crashes: waryFrom}, Config{MaxBatch: 2}, func(r *Runner[int]) {
 		Apply(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int64](offsetOf{}), Effect[int64](effect))
 	}, func(d *desk) {
 		p, _ := d.assign("t")

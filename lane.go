@@ -136,10 +136,10 @@ func (l *lane[Tx]) hasWork() bool {
 	switch {
 	case l.order == OrderPartition:
 		return l.workers == 0 && (len(l.again) > 0 || l.tasksFirst() || len(l.bundles) == 0 && fresh)
+	case l.wary > 0 && l.workers > 0: // but what waits is not being tried: others may be what it waits for
+		return false
 	case len(l.again) > 0:
 		return true
-	case l.wary > 0 && len(l.bundles) > 0:
-		return false
 	case l.order == OrderStream:
 		return len(l.free) > 0 || fresh && !l.sorting
 	}

@@ -138,14 +138,28 @@ func (d *Decision) Supersedes() bool {
 
 // Prior is a decision found in the store.
 type Prior struct {
-	Outcome      Outcome
-	Fingerprint  Fingerprint
-	Accepted     []Fingerprint // content that counts as the same, such as that before an edit; mostly nil
-	SamePosition bool          // decided from the very position that is being handled: this is a redelivery
-	SupersededBy string        // the Key of the event that corrects it; with a zero Fingerprint: which came before it
+	Outcome     Outcome
+	Fingerprint Fingerprint
+	Accepted    []Fingerprint // content that counts as the same, such as that before an edit; mostly nil
+	// SamePosition says that it was decided from the very position that is being handled: this is a redelivery. Then it need not
+	// have come to a claim: what was held or set aside ahead of the position stays so when that is read again.
+	SamePosition bool
+	SupersededBy string // the Key of the event that corrects it; with a zero Fingerprint: which came before it
 }
 
 // Accepts reports whether content with fingerprint f is what was decided: then it is a duplicate, and else a conflict.
 func (p *Prior) Accepts(f Fingerprint) bool {
 	return p.Fingerprint == f || slices.Contains(p.Accepted, f)
+}
+
+// Stands sets Prior to what became of d's position before, if it was this record: a log that was cut off has others there. Stores
+// call it for what was settled ahead of the position, and is read again; key and fingerprint are nil of what did not decode.
+func (d *Decision) Stands(outcome Outcome, key, fingerprint []byte) {
+	same := len(key) == 0 && d.Identity.Key == ""
+	if d.Identity.Key != "" {
+		same = string(key) == string(d.KeyID.ID[:]) && string(fingerprint) == string(d.Fingerprint[:])
+	}
+	if same {
+		d.Prior = &Prior{Outcome: outcome, Fingerprint: d.Fingerprint, SamePosition: true}
+	}
 }

@@ -31,6 +31,7 @@ type Runner[Tx any] struct {
 	down      breakers
 	wanted    chan struct{} // there may be orders in the store
 	tried     attempts
+	alone     chan struct{} // has one in it while a lane that is wary tries a record
 	notes     notes
 	holdsFull atomic.Bool
 	workCtx   context.Context // ends when work in flight must be abandoned: later than Run's own
@@ -134,7 +135,7 @@ func (r *Runner[Tx]) Run(ctx context.Context) error {
 	workCtx, abandon := context.WithCancel(context.WithoutCancel(ctx)) // work outlives ctx, until the drain is over
 	r.workCtx, r.stop = workCtx, stop
 	r.seats = map[Partition]*seat[Tx]{}
-	r.ready, r.gate, r.wanted = newReadyQueue[Tx](), newGate(), make(chan struct{}, 1)
+	r.ready, r.gate, r.wanted, r.alone = newReadyQueue[Tx](), newGate(), make(chan struct{}, 1), make(chan struct{}, 1)
 	r.budget = &spending{Budget: r.cfg.Budget, now: r.cfg.Now}
 	if err := r.unlatched(ctx); err != nil {
 		abandon()

@@ -110,6 +110,7 @@ type Ownership struct {
 	Seq       int64
 	Next      int64 // the position: every offset below it is settled
 	Crashes   int   // owners in a row, before this one, that died without moving it
+	Ahead     int64 // from Next to below it, owners before this one may have settled some: see Prior.SamePosition
 }
 
 // Work is one batch on its way into a transaction.

@@ -2,22 +2,80 @@ package pawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 )
 
-// deadlyStore has seen owners die.
+// deadlyStore has seen owners die, and keeps the notes of attempts.
 type deadlyStore struct {
 	*deskStore
 	crashes int
+
+	mu    sync.Mutex
+	notes map[string]int // by partition and offset
+	slow  time.Duration  // what it takes to hear that one is noted
+	lost  int            // answers to the next so many notes, taken or taken back; what is lost is noted, and not taken back
 }
 
-func (s deadlyStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
-func (s deadlyStore) Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error) {
+func (s *deadlyStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
+func (s *deadlyStore) Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error) {
 	o, err := s.deskStore.Acquire(ctx, p, start)
 	o.Crashes = s.crashes
 	return o, err
+}
+
+func (s *deadlyStore) Attempt(ctx context.Context, o *Ownership, offset int64) (before int, err error) {
+	s.mu.Lock()
+	at := fmt.Sprint(o.Partition, offset)
+	s.notes[at]++
+	before, err = s.notes[at]-1, s.lose()
+	s.mu.Unlock()
+	select {
+	case <-time.After(s.slow):
+		return before, err
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+}
+
+func (s *deadlyStore) Survive(_ context.Context, o *Ownership, offset int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.lose(); err != nil {
+		return err
+	}
+	s.notes[fmt.Sprint(o.Partition, offset)]--
+	return nil
+}
+
+func (s *deadlyStore) lose() error {
+	if s.lost--; s.lost >= 0 {
+		return Classed(Transient, errors.New("the connection is gone"))
+	}
+	return nil
+}
+
+// atDeadlyDesk is atDesk after some deaths. It returns what became of the records, in the order they were settled.
+func atDeadlyDesk(t *testing.T, store *deadlyStore, cfg Config, register func(*Runner[int]), body func(*desk)) (outcomes []string) {
+	var mu sync.Mutex
+	store.notes = map[string]int{}
+	cfg.MaxDeaths = 3
+	cfg.Hooks.Settled = func(s Settled) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, d := range s.Decisions {
+			outcomes = append(outcomes, fmt.Sprint(d.Record.Offset, " ", d.Outcome, d.Cause))
+		}
+	}
+	atDesk(t, store.deskStore, cfg, func(r *Runner[int]) {
+		r.store = store
+		register(r)
+	}, body)
+	return outcomes
 }
 
 // After a death batches stay small for a while, so that the next owner is stopped by what kills at once; then records are tried
@@ -36,8 +94,7 @@ func TestOwnersAfterDeathsGoCarefully(t *testing.T) {
 			sizes = append(sizes, len(w.Decisions))
 			return nil
 		}
-		atDesk(t, store, Config{MaxBatch: 200, MaxDeaths: 3}, func(r *Runner[int]) {
-			r.store = deadlyStore{store, crashes}
+		atDeadlyDesk(t, &deadlyStore{deskStore: store, crashes: crashes}, Config{MaxBatch: 200}, func(r *Runner[int]) {
 			Handle(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error { return nil })
 		}, func(d *desk) {
 			p, _ := d.assign("t")
@@ -47,5 +104,102 @@ func TestOwnersAfterDeathsGoCarefully(t *testing.T) {
 		if !slices.Equal(sizes, want) {
 			t.Errorf("after %d deaths: batches of %d, want %d", crashes, sizes, want)
 		}
+	}
+}
+
+// Who was wary began nothing while a record waited for its turn: that one could wait for what comes behind it, for ever.
+func TestWhoIsWaryDoesNotWaitForWhatWaits(t *testing.T) {
+	for _, order := range []Order{OrderStream, OrderNone} {
+		var came sync.Map
+		got := atDeadlyDesk(t, &deadlyStore{deskStore: newDeskStore(), crashes: 2}, Config{}, func(r *Runner[int]) {
+			Handle(r, Route{Name: "r", Topics: []string{"t"}, Order: order}, Decoder[int64](offsetOf{}), func(_ context.Context, _ int, e Envelope[int64]) error {
+				came.Store(e.Body, true)
+				if _, ok := came.Load(int64(2)); !ok && e.Body == 0 {
+					return Later(time.Second)
+				}
+				return nil
+			})
+		}, func(d *desk) {
+			p, _ := d.assign("t")
+			d.in.Take(p, recordsOf(p, 0, 3))
+			d.pass(time.Minute)
+		})
+		if want := []string{"1 applied", "2 applied", "0 applied"}; !slices.Equal(got, want) {
+			t.Errorf("order %d: %q, want %q", order, got, want)
+		}
+	}
+}
+
+// A process that lives was not killed by what it tries, also where the store could not be told so.
+func TestANoteThatIsNotTakenBackIsNoDeathWhileItsProcessLives(t *testing.T) {
+	for lost := range 4 {
+		store, failures := &deadlyStore{deskStore: newDeskStore(), crashes: 2, lost: lost}, 3
+		store.before = func(context.Context, *Work[int]) error {
+			if failures--; failures >= 0 {
+				return Classed(Transient, errors.New("the connection is gone"))
+			}
+			return nil
+		}
+		got := atDeadlyDesk(t, store, Config{}, func(r *Runner[int]) {
+			Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error { return nil })
+		}, func(d *desk) {
+			p, _ := d.assign("t")
+			d.in.Take(p, recordsOf(p, 0, 2))
+			d.pass(time.Minute)
+		})
+		if want := []string{"0 applied", "1 applied"}; !slices.Equal(got, want) {
+			t.Errorf("%d answers lost: %q, want %q", lost, got, want)
+		}
+	}
+}
+
+// What kills a process that is wary kills it with one note: records of other partitions that were noted beside it were blamed too.
+func TestWhoIsWaryTriesOneRecordOfAllPartitions(t *testing.T) {
+	store := &deadlyStore{deskStore: newDeskStore(), crashes: 2}
+	most := 0
+	got := atDeadlyDesk(t, store, Config{Workers: 4}, func(r *Runner[int]) {
+		Handle(r, Route{Name: "r", Topics: []string{"t", "u", "v"}}, Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error {
+			time.Sleep(time.Second)
+			store.mu.Lock()
+			defer store.mu.Unlock()
+			noted := 0
+			for _, n := range store.notes {
+				noted += n
+			}
+			most = max(most, noted)
+			clear(store.notes) // the position passes them
+			return nil
+		})
+	}, func(d *desk) {
+		for _, topic := range []string{"t", "u", "v"} {
+			p, _ := d.assign(topic)
+			d.in.Take(p, recordsOf(p, 0, 2))
+		}
+		d.pass(time.Minute)
+	})
+	if len(got) != 6 || most != 1 {
+		t.Errorf("%q were settled, and up to %d were noted at once", got, most)
+	}
+}
+
+// A lane that was taken away while a record was being noted left the note: the next owner blamed the record for a death.
+func TestANoteIsTakenBackWhereItsLaneIsTakenAwayMeanwhile(t *testing.T) {
+	store := &deadlyStore{deskStore: newDeskStore(), crashes: 2, slow: time.Second}
+	atDeadlyDesk(t, store, Config{}, func(r *Runner[int]) {
+		Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(ctx context.Context, _ int, _ Envelope[int64]) error { return ctx.Err() })
+	}, func(d *desk) {
+		p, _ := d.assign("t")
+		d.in.Take(p, recordsOf(p, 0, 1))
+		d.pass(time.Second / 2)
+		d.in.Lose([]Partition{p})
+		d.pass(time.Minute)
+	})
+	for at, n := range store.notes {
+		if n != 0 {
+			t.Errorf("%d notes are left at %s", n, at)
+		}
+	}
+	if len(store.notes) == 0 {
+		t.Error("nothing was noted")
 	}
 }

@@ -44,7 +44,7 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	var epoch int64
 	var token string
 	err = s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
-		return scan(&epoch, &token, &o.Seq, &o.Next, &o.Crashes)
+		return scan(&epoch, &token, &o.Seq, &o.Next, &o.Crashes, &o.Ahead)
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("read position: %w", err)
@@ -85,7 +85,7 @@ func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) err
 	case !moved:
 		return pawl.ErrFenced
 	}
-	o.Seq, o.Next = seq, next
+	o.Seq, o.Next, o.Ahead = seq, next, next
 	return nil
 }
 

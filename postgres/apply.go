@@ -123,7 +123,7 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *p
 		return err
 	}}
 	blocked, gaps := s.newLookBlocked(ds), s.newLookGaps(w)
-	stmts := slices.Concat([]stmt{look, {sql: s.query["end_of_look"]}}, blocked.first(), gaps.first())
+	stmts := slices.Concat([]stmt{look}, s.lookAhead(o, w), []stmt{{sql: s.query["end_of_look"]}}, blocked.first(), gaps.first())
 	if err := t.exec(ctx, stmts...); err != nil {
 		return err
 	}
@@ -131,6 +131,31 @@ func (s *bound[Tx]) look(ctx context.Context, t txn[Tx], o *pawl.Ownership, w *p
 		return err
 	}
 	return s.fillGaps(ctx, t, gaps)
+}
+
+// lookAhead is what to ask together with the look about records that an owner before may have settled ahead of the position.
+func (s *bound[Tx]) lookAhead(o *pawl.Ownership, w *pawl.Work[Tx]) []stmt {
+	var again []*pawl.Decision
+	var scopes []int32
+	var offsets []int64
+	for _, d := range w.Decisions {
+		if w.Beside && d.Kept == nil && d.Record.Offset < o.Ahead {
+			again, scopes, offsets = append(again, d), append(scopes, s.scopes[d.Route]), append(offsets, d.Record.Offset)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	return []stmt{{sql: s.query["look_ahead"], args: []any{int32(o.Row), scopes, offsets}, row: func(scan func(...any) error) error {
+		var i int64
+		var outcome int16
+		var key, fp []byte
+		if err := scan(&i, &outcome, &key, &fp); err != nil {
+			return err
+		}
+		again[i-1].Stands(pawl.Outcome(outcome), key, fp)
+		return nil
+	}}}
 }
 
 // evidence is what is written about the decisions, as statements that need no answer in between.

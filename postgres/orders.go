@@ -111,8 +111,11 @@ func (s *bound[Tx]) Attempt(ctx context.Context, o *pawl.Ownership, offset int64
 	err = s.link.exec(ctx, stmt{sql: s.query["note_attempt"], args: []any{
 		int32(o.Row), o.Epoch, o.Token, o.Seq, offset, time.Now(),
 	}, row: func(scan func(...any) error) error { return scan(&before) }})
+	if c := code(err); c == codeFenced || c == codeWentBack {
+		return 0, s.translate(err)
+	}
 	if err != nil {
-		return 0, fmt.Errorf("note an attempt at %s@%d: %w", o.Partition, offset, s.translate(err))
+		return 0, s.own(fmt.Sprintf("note an attempt at %s@%d", o.Partition, offset), err)
 	}
 	return before, nil
 }

@@ -93,6 +93,9 @@ func (a *application) run(ctx context.Context) error {
 	if err := a.look(ctx); err != nil {
 		return own("look up keys", err)
 	}
+	if err := a.lookAhead(ctx); err != nil {
+		return own("look up what was settled ahead", err)
+	}
 	if err := a.lookBlocked(ctx); err != nil {
 		return own("look up blocked streams", err)
 	}
@@ -155,6 +158,38 @@ func (a *application) look(ctx context.Context) error {
 			return err
 		}
 		if err := a.readPriors(rows, asked); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookAhead sets the Prior of records that an owner before has settled ahead of the position.
+func (a *application) lookAhead(ctx context.Context) error {
+	type position struct{ scope, offset int64 }
+	again := map[position]*pawl.Decision{}
+	var args []any
+	for _, d := range a.work.Decisions {
+		if a.work.Beside && d.Kept == nil && d.Record.Offset < a.owned.Ahead {
+			again[position{a.bound.scopes[d.Route], d.Record.Offset}] = d
+			args = append(args, a.bound.scopes[d.Route], a.owned.Row, d.Record.Offset)
+		}
+	}
+	q := listQuery("look_ahead")
+	for chunk := range slices.Chunk(args, q.columns*rowsPerLook) {
+		rows, err := a.tx.QueryContext(ctx, q.of(len(chunk)/q.columns), chunk...)
+		if err != nil {
+			return err
+		}
+		for err == nil && rows.Next() {
+			var at position
+			var outcome pawl.Outcome
+			var key, print []byte
+			if err = rows.Scan(&at.scope, &at.offset, &outcome, &key, &print); err == nil {
+				again[at].Stands(outcome, key, print)
+			}
+		}
+		if err := errors.Join(err, rows.Close(), rows.Err()); err != nil {
 			return err
 		}
 	}

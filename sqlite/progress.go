@@ -44,7 +44,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	if err != nil {
 		return nil, fmt.Errorf("acquire %s: read position: %w", p, err)
 	}
-	o.Seq, o.Next, o.Crashes = at.seq, at.next, at.crashes
+	o.Seq, o.Next, o.Crashes, o.Ahead = at.seq, at.next, at.crashes, at.ahead
 	return o, nil
 }
 
@@ -77,7 +77,7 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	if err != nil {
 		return fmt.Errorf("move position of %s: %w", o.Partition, err)
 	}
-	o.Seq, o.Next = seq, next
+	o.Seq, o.Next, o.Ahead = seq, next, next
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (s *bound) Attempt(ctx context.Context, o *pawl.Ownership, offset int64) (b
 			sql.Named("now", time.Now().UnixMicro())).Scan(&before)
 	})
 	if err != nil {
-		return 0, fmt.Errorf("note an attempt at %s@%d: %w", o.Partition, offset, err)
+		return 0, own(fmt.Sprintf("note an attempt at %s@%d", o.Partition, offset), err)
 	}
 	return before, nil
 }
@@ -146,6 +146,7 @@ type progress struct {
 	epoch, seq, next int64
 	token            string
 	crashes          int
+	ahead            int64
 }
 
 // prove reports why o is not the owner, if it is not.
@@ -167,7 +168,7 @@ func (s *Store) readProgress(ctx context.Context, row int64) (progress, error) {
 }
 
 func scanProgress(row *sql.Row) (at progress, err error) {
-	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next, &at.crashes)
+	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next, &at.crashes, &at.ahead)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: the progress row is gone", pawl.ErrStoreWentBack)
 	}

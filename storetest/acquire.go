@@ -19,6 +19,7 @@ func acquireTests[Tx any]() []test[Tx] {
 		{"releasing is for the current owner only", releaseByStaleOwner[Tx]},
 		{"releasing twice is not an error", releaseTwice[Tx]},
 		{"how far was received is kept with the position, and lost with its owner", receivedIsKept[Tx]},
+		{"what was settled ahead of the position stands when it is read again, unless the position was moved", aheadStands[Tx]},
 	}
 }
 
@@ -200,4 +201,56 @@ func receivedIsKept[Tx any](t *testing.T, h Harness[Tx]) {
 	received(3, "after a move back")
 	w.exec(`update pawl_progress set next_offset = 9`)
 	received(9, "where a member of an earlier version, which knows nothing of it, has moved on")
+}
+
+func aheadStands[Tx any](t *testing.T, h Harness[Tx]) {
+	w := newWorld(t, h)
+	c := w.client(binding())
+	o := c.acquire(partition(0), 0)
+	batch := func(h handler[Tx]) *pawl.Work[Tx] {
+		b := work(h, ordered(partition(0), 3, "s", "a"), ordered(partition(0), 4, "u", "b"), undecoded(partition(0), 5, []byte("x")))
+		b.Beside, b.Frontier = true, func() (next, received int64) { return 0, 6 }
+		return b
+	}
+	if err := c.store.Apply(w.ctx, o, batch(func(ctx context.Context, s pawl.Session[Tx], d *pawl.Decision) error {
+		if d.Identity.Key == "b" {
+			return c.settle(ctx, s, d)
+		}
+		return blocking(ctx, s, d)
+	})); err != nil {
+		t.Fatal(err)
+	}
+	stands := func(o *pawl.Ownership, b *pawl.Work[Tx], want int) {
+		t.Helper()
+		found := 0
+		c.refused(nil, o, &pawl.Work[Tx]{Decisions: b.Decisions, Next: b.Next, Now: b.Now, Beside: b.Beside, Frontier: b.Frontier, Run: func(context.Context, pawl.Session[Tx]) error {
+			for _, d := range b.Decisions {
+				if d.Prior != nil && d.Prior.SamePosition && d.Prior.Accepts(d.Fingerprint) {
+					found++
+				}
+			}
+			return errors.New("seen enough")
+		}})
+		if found != want {
+			t.Errorf("%d of what was settled ahead stand, want %d", found, want)
+		}
+	}
+	for range 2 { // also where an owner between has settled nothing
+		o = c.acquire(partition(0), 0)
+		if o.Next != 0 || o.Ahead != 6 {
+			t.Errorf("%+v, want position 0, and up to 6 ahead of it", o)
+		}
+		stands(o, batch(nil), 3)
+	}
+	other := batch(nil) // the log was cut off, and has others there
+	other.Decisions[0], other.Decisions[2] = ordered(partition(0), 3, "s", "a other"), ordered(partition(0), 5, "s", "c")
+	stands(o, other, 1)
+	alone := batch(nil) // who settles in order has settled nothing ahead: it is read again because someone wants it to be
+	alone.Beside = false
+	stands(o, alone, 1)
+	if err := c.store.Move(w.ctx, o, 0); err != nil {
+		t.Fatal(err)
+	}
+	stands(o, batch(nil), 1) // what has a claim
+	stands(c.acquire(partition(0), 0), batch(nil), 1)
 }

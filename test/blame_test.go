@@ -93,7 +93,7 @@ func TestRowsLeftOpenHoldNothingUp(t *testing.T) {
 }
 
 // outcomes runs routes over records of one partition, and returns what became of each, by route.
-func outcomes(t *testing.T, s *opened[pgx.Tx], cfg pawl.Config, records []pawl.Record, register func(*pawl.Runner[pgx.Tx])) (map[string][]pawl.Outcome, error) {
+func outcomes[Tx any](t *testing.T, s *opened[Tx], cfg pawl.Config, records []pawl.Record, register func(*pawl.Runner[Tx])) (map[string][]pawl.Outcome, error) {
 	t.Helper()
 	for i := range records {
 		records[i].Partition = pawl.Partition{Topic: pawltest.Topic, TopicID: pawl.TopicID{9}}
@@ -179,6 +179,44 @@ func TestAFailureOfPawlsOwnStatementsBlamesNoRecord(t *testing.T) {
 	})
 	if err == nil || !strings.Contains(err.Error(), string(pawl.StateLatched)) || !strings.Contains(err.Error(), "audit is not configured") {
 		t.Errorf("got %v, want that the consumer is latched and says why", err)
+	}
+	if n := s.int(t, `select count(*) from pawl_quarantine`); n != 0 {
+		t.Errorf("%d records were set aside", n)
+	}
+}
+
+// As much for the note that is made before a record is tried alone, after deaths.
+func TestANoteThatFailsBlamesNoRecord(t *testing.T) {
+	t.Run("sqlite", func(t *testing.T) {
+		failNotes(t, openSQLite(t, ""), `create trigger refuse before insert on pawl_attempt begin select raise(abort, 'audit is not configured'); end`)
+	})
+	t.Run("pgx", func(t *testing.T) {
+		failNotes(t, openPgx(t, pgtest.URL(t), ""), `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'audit is not configured'; end $$;
+			create trigger refuse before insert on pawl_attempt for each row execute function refuse()`)
+	})
+}
+
+func failNotes[Tx any](t *testing.T, s *opened[Tx], refuse string) {
+	consume := func(ids ...string) error {
+		var records []pawl.Record
+		for _, id := range ids {
+			records = append(records, pawltest.JSON(entry{ID: id}))
+		}
+		_, err := outcomes(t, s, pawl.Config{MaxTries: 2}, records, func(r *pawl.Runner[Tx]) {
+			pawl.Handle(r, onTopic("a"), entries(), func(context.Context, Tx, pawl.Envelope[entry]) error { return nil })
+		})
+		return err
+	}
+	if err := consume("1"); err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []string{refuse, `update pawl_progress set crashes = 2`} {
+		if _, err := s.db.Exec(change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := consume("1", "2"); err == nil || !strings.Contains(err.Error(), string(pawl.StateLatched)) {
+		t.Errorf("got %v, want that the consumer is latched", err)
 	}
 	if n := s.int(t, `select count(*) from pawl_quarantine`); n != 0 {
 		t.Errorf("%d records were set aside", n)

@@ -34,6 +34,19 @@ cross join lateral (
     limit 1
 ) as d
 
+-- name: look_ahead
+-- What became of positions that were settled ahead. Key and fingerprint tell whether it was the same record.
+select k.i, r.outcome, uuid_send(r.key_id), uuid_send(r.fingerprint)
+from unnest($2::integer[], $3::bigint[]) with ordinality as k (scope_id, position_offset, i)
+cross join lateral (
+    select x.outcome, x.key_id, x.fingerprint
+    from pawl_redelivery x
+    where x.scope_id = k.scope_id
+      and x.progress_id = $1::integer
+      and x.position_offset = k.position_offset
+    limit 1
+) as r
+
 -- name: guard
 -- The value set by begin; anything else means that a handler ended the transaction.
 select current_setting('pawl.guard', true)

@@ -12,6 +12,7 @@ on conflict (consumer_id, topic_id, partition) do nothing
 update pawl_progress
 set epoch = epoch + 1,
     crashes = crashes + (owner is not null)::integer,
+    ahead_offset = greatest(ahead_offset, received_offset),
     received_offset = next_offset,
     owner = $4::text,
     topic = $5::text,
@@ -28,6 +29,7 @@ with moved as (
     update pawl_progress
     set next_offset = $4::bigint,
         received_offset = $4::bigint,
+        ahead_offset = $4::bigint,
         seq = seq + 1,
         crashes = 0
     where id = $1::integer
@@ -59,7 +61,8 @@ where progress_id = $1::integer
 select epoch, coalesce(owner, ''), seq, next_offset,
        crashes + case when exists (
            select from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset and a.attempts > 0
-       ) then 2 else 0 end
+       ) then 2 else 0 end,
+       ahead_offset
 from pawl_progress p
 where id = $1::integer
 

@@ -17,6 +17,15 @@ where d.scope_id = k.column1
   and d.key_form = k.column2
   and d.key_id = k.column3
 
+-- name: look_ahead
+-- What became of positions that were settled ahead. Key and fingerprint tell whether it was the same record.
+select r.scope_id, r.position_offset, r.outcome, r.key_id, r.fingerprint
+from (values /* each */ (?, ?, ?) /* end */) as k
+cross join pawl_redelivery as r
+where r.scope_id = k.column1
+  and r.progress_id = k.column2
+  and r.position_offset = k.column3
+
 -- name: insert_decision
 -- Claim and evidence in one row. No "on conflict": a key that is decided already must undo this transaction.
 insert into pawl_decision (

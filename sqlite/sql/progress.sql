@@ -12,6 +12,7 @@ on conflict (consumer_id, topic_id, partition) do nothing
 update pawl_progress
 set epoch = epoch + 1,
     crashes = crashes + (owner is not null),
+    ahead_offset = max(ahead_offset, received_offset),
     received_offset = next_offset,
     owner = :owner,
     topic = :topic,
@@ -26,6 +27,7 @@ returning id, epoch
 update pawl_progress
 set next_offset = :next,
     received_offset = :next,
+    ahead_offset = :next,
     seq = seq + 1,
     crashes = 0
 where id = :id
@@ -47,7 +49,8 @@ where progress_id = :id
 select epoch, coalesce(owner, ''), seq, next_offset,
        crashes + 2 * exists (
            select 1 from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset and a.attempts > 0
-       )
+       ),
+       ahead_offset
 from pawl_progress p
 where id = ?
 
