@@ -79,10 +79,7 @@ func newLane[Tx any](s *seat[Tx], bound BoundStore[Tx], o *Ownership) *lane[Tx] 
 		l.calm = r.cfg.MaxBatch/l.limit + 1
 	}
 	if o.Crashes >= waryFrom && r.cfg.MaxDeaths > 0 {
-		l.wary = waryFor(o.Crashes, r.cfg.MaxBatch)
-		if l.order != OrderPartition {
-			l.wary *= r.cfg.Workers
-		}
+		l.wary = l.waryFor()
 		r.cfg.Logger.Warn("owners of this partition died in a row: its records are tried one at a time for a while",
 			"partition", a.Partition.String(), "crashes", o.Crashes, "records", l.wary)
 	}

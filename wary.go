@@ -16,13 +16,14 @@ import (
 // waryFrom is how many owners in a row must have died before records are tried one at a time.
 const waryFrom = 2
 
-// waryFor is for how many records to be wary: for as many as were tried together, and twice as many for each death that this
-// did not explain. What kills may be far ahead of a position that something else holds back.
-func waryFor(crashes, batch int) int {
-	return batch << min(max(crashes-waryFrom, 0), mostDoubled)
+// waryFor is for how many records to be wary: for as many as are under way at once. What kills may be far ahead of a position that
+// something else holds back, where streams are tried side by side: so also for what may have been settled ahead of it.
+func (l *lane[Tx]) waryFor() int {
+	if l.order == OrderPartition {
+		return l.r.cfg.MaxBatch
+	}
+	return l.r.cfg.MaxBatch*l.r.cfg.Workers + int(min(max(l.owned.Ahead-l.owned.Next, 0), mostAhead))
 }
-
-const mostDoubled = 8
 
 // isWary reports whether records are tried one at a time, with a note before each.
 func (l *lane[Tx]) isWary() bool {

@@ -14,6 +14,7 @@ import (
 type deadlyStore struct {
 	*deskStore
 	crashes int
+	ahead   int64
 
 	mu    sync.Mutex
 	notes map[string]int // by partition and offset
@@ -24,7 +25,7 @@ type deadlyStore struct {
 func (s *deadlyStore) Open(context.Context, Binding) (BoundStore[int], error) { return s, nil }
 func (s *deadlyStore) Acquire(ctx context.Context, p Partition, start int64) (*Ownership, error) {
 	o, err := s.deskStore.Acquire(ctx, p, start)
-	o.Crashes = s.crashes
+	o.Crashes, o.Ahead = s.crashes, s.ahead
 	return o, err
 }
 
@@ -79,14 +80,21 @@ func atDeadlyDesk(t *testing.T, store *deadlyStore, cfg Config, register func(*R
 }
 
 // After a death batches stay small for a while, so that the next owner is stopped by what kills at once; then records are tried
-// one at a time, longer with each death that this did not explain.
+// one at a time: as many as were under way, and what may have been settled ahead.
 func TestOwnersAfterDeathsGoCarefully(t *testing.T) {
 	alone := func(n int, then ...int) []int { return append(slices.Repeat([]int{1}, n), then...) }
-	for crashes, want := range [][]int{
-		{100, 200, 200, 200},
-		{100, 100, 100, 100, 200, 100},
-		alone(200, 100, 200, 200),
-		alone(400, 100, 200),
+	for _, c := range []struct {
+		crashes int
+		ahead   int64
+		order   Order
+		want    []int
+	}{
+		{0, 0, OrderPartition, []int{100, 200, 200, 200}},
+		{1, 0, OrderPartition, []int{100, 100, 100, 100, 200, 100}},
+		{2, 0, OrderPartition, alone(200, 100, 200, 200)},
+		{9, 500, OrderPartition, alone(200, 100, 200, 200)},
+		{2, 0, OrderNone, alone(200)},
+		{2, 400, OrderNone, alone(600)},
 	} {
 		store := newDeskStore()
 		var sizes []int
@@ -94,15 +102,18 @@ func TestOwnersAfterDeathsGoCarefully(t *testing.T) {
 			sizes = append(sizes, len(w.Decisions))
 			return nil
 		}
-		atDeadlyDesk(t, &deadlyStore{deskStore: store, crashes: crashes}, Config{MaxBatch: 200}, func(r *Runner[int]) {
-			Handle(r, Route{Name: "r", Topics: []string{"t"}}, Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error { return nil })
+		atDeadlyDesk(t, &deadlyStore{deskStore: store, crashes: c.crashes, ahead: c.ahead}, Config{MaxBatch: 200, Workers: 1}, func(r *Runner[int]) {
+			Handle(r, Route{Name: "r", Topics: []string{"t"}, Order: c.order}, Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error { return nil })
 		}, func(d *desk) {
 			p, _ := d.assign("t")
 			d.in.Take(p, recordsOf(p, 0, 700))
 			d.pass(time.Minute)
 		})
-		if !slices.Equal(sizes, want) {
-			t.Errorf("after %d deaths: batches of %d, want %d", crashes, sizes, want)
+		if c.order != OrderPartition { // the rest is shared among the workers
+			sizes = sizes[:slices.IndexFunc(sizes, func(n int) bool { return n > 1 })]
+		}
+		if !slices.Equal(sizes, c.want) {
+			t.Errorf("%+v: batches of %d", c, sizes)
 		}
 	}
 }
