@@ -19,6 +19,7 @@ create table pawl_past (
 );
 comment on column pawl_past.until is 'when it was restated: exclusive';
 create index pawl_past_key on pawl_past (key_id, until) where key_id is not null;
+create index pawl_past_until on pawl_past (scope_id, until);
 
 create function pawl_keep_past()
 returns trigger

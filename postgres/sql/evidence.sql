@@ -80,7 +80,8 @@ union
  limit $5::integer)
 
 -- name: evidence
--- "limit 1" keeps it one probe of the primary key per key, whatever the statistics say.
+-- "limit 1" keeps it one probe of the primary key per key, whatever the statistics say. Mostly nothing was restated after the
+-- moment, and keys are not looked for there.
 select s.route, p.topic, p.topic_id, p.partition, f.position_offset, f.key_form, uuid_send(f.key_id), f.key,
        uuid_send(f.fingerprint), f.accepted::text, f.outcome, f.reason, f.claim, f.mode, code.name, type.name, kind.name,
        f.stream, f.version, f.version_before, f.schema_version, f.event_id, f.message_id, f.correlation_id, f.causation_id,
@@ -88,6 +89,9 @@ select s.route, p.topic, p.topic_id, p.partition, f.position_offset, f.key_form,
        f.superseded_by
 from pawl_consumer c
 join pawl_scope s on s.consumer_id = c.id
+cross join lateral (
+    select exists (select from pawl_past r where r.scope_id = s.id and r.until > $6::timestamptz) as since
+) as restated
 cross join lateral (
     with keys as (
         {{keys}}
@@ -127,7 +131,8 @@ cross join lateral (
             (select r.scope_id, r.progress_id, r.position_offset, r.outcome, r.key_form, r.key_id, r.fingerprint, r.mode, r.code_id,
                     r.ingested_at, r.processed_at, r.reason
              from pawl_past r
-             where r.scope_id = s.id
+             where restated.since
+               and r.scope_id = s.id
                and r.key_form = k.key_form
                and r.key_id = k.key_id
                and r.processed_at <= $6::timestamptz

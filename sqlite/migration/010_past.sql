@@ -20,6 +20,7 @@ create table pawl_past (
     until integer not null
 ) strict;
 create index pawl_past_key on pawl_past (key_id, until) where key_id is not null;
+create index pawl_past_until on pawl_past (scope_id, until);
 
 create trigger pawl_redelivery_restated
 before update on pawl_redelivery

@@ -112,7 +112,8 @@ with keys as materialized (
                    r.ingested_at, r.processed_at, r.reason
             from keys k
             cross join pawl_past r on r.key_id = k.key_id and r.scope_id = :scope and r.key_form = k.key_form
-            where r.processed_at <= :as_of
+            where exists (select 1 from pawl_past where scope_id = :scope and until > :as_of)
+              and r.processed_at <= :as_of
               and r.until > :as_of
             order by r.until
             limit :limit)
