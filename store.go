@@ -111,6 +111,7 @@ type Ownership struct {
 	Next      int64 // the position: every offset below it is settled
 	Crashes   int   // owners in a row, before this one, that died without moving it
 	Ahead     int64 // from Next to below it, owners before this one may have settled some: see Prior.SamePosition
+	Again     int64 // but below this the position was moved back: what is read there again is tried again
 }
 
 // Work is one batch on its way into a transaction.

@@ -44,7 +44,7 @@ func (s *bound[Tx]) Acquire(ctx context.Context, p pawl.Partition, start int64) 
 	var epoch int64
 	var token string
 	err = s.link.exec(ctx, stmt{sql: s.query["read_progress"], args: []any{row}, row: func(scan func(...any) error) error {
-		return scan(&epoch, &token, &o.Seq, &o.Next, &o.Crashes, &o.Ahead)
+		return scan(&epoch, &token, &o.Seq, &o.Next, &o.Crashes, &o.Ahead, &o.Again)
 	}})
 	if err != nil {
 		return nil, fmt.Errorf("read position: %w", err)
@@ -74,10 +74,10 @@ func (s *bound[Tx]) noPosition(ctx context.Context, p pawl.Partition) error {
 // Move sets the position. See pawl.BoundStore.
 func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	moved := false
-	var seq int64
+	var seq, ahead, again int64
 	err := s.link.exec(ctx, stmt{sql: s.query["move"], args: []any{int32(o.Row), o.Epoch, o.Token, next}, row: func(scan func(...any) error) error {
 		moved = true
-		return scan(&seq)
+		return scan(&seq, &ahead, &again)
 	}})
 	switch {
 	case err != nil:
@@ -85,7 +85,7 @@ func (s *bound[Tx]) Move(ctx context.Context, o *pawl.Ownership, next int64) err
 	case !moved:
 		return pawl.ErrFenced
 	}
-	o.Seq, o.Next, o.Ahead = seq, next, next
+	o.Seq, o.Next, o.Ahead, o.Again, o.Crashes = seq, next, ahead, again, 0
 	return nil
 }
 

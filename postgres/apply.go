@@ -139,7 +139,7 @@ func (s *bound[Tx]) lookAhead(o *pawl.Ownership, w *pawl.Work[Tx]) []stmt {
 	var scopes []int32
 	var offsets []int64
 	for _, d := range w.Decisions {
-		if w.Beside && d.Kept == nil && d.Record.Offset < o.Ahead {
+		if w.Beside && d.Kept == nil && d.Record.Offset >= o.Again && d.Record.Offset < o.Ahead {
 			again, scopes, offsets = append(again, d), append(scopes, s.scopes[d.Route]), append(offsets, d.Record.Offset)
 		}
 	}

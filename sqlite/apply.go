@@ -170,7 +170,7 @@ func (a *application) lookAhead(ctx context.Context) error {
 	again := map[position]*pawl.Decision{}
 	var args []any
 	for _, d := range a.work.Decisions {
-		if a.work.Beside && d.Kept == nil && d.Record.Offset < a.owned.Ahead {
+		if a.work.Beside && d.Kept == nil && d.Record.Offset >= a.owned.Again && d.Record.Offset < a.owned.Ahead {
 			again[position{a.bound.scopes[d.Route], d.Record.Offset}] = d
 			args = append(args, a.bound.scopes[d.Route], a.owned.Row, d.Record.Offset)
 		}

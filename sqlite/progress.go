@@ -44,7 +44,7 @@ func (s *bound) Acquire(ctx context.Context, p pawl.Partition, start int64) (*pa
 	if err != nil {
 		return nil, fmt.Errorf("acquire %s: read position: %w", p, err)
 	}
-	o.Seq, o.Next, o.Crashes, o.Ahead = at.seq, at.next, at.crashes, at.ahead
+	o.Seq, o.Next, o.Crashes, o.Ahead, o.Again = at.seq, at.next, at.crashes, at.ahead, at.again
 	return o, nil
 }
 
@@ -63,9 +63,10 @@ func noPosition(ctx context.Context, tx *transaction, args []any) error {
 
 // Move sets the position. See pawl.BoundStore.
 func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
-	var seq int64
+	var seq, ahead, again int64
 	err := s.write(ctx, func(tx *transaction) error {
-		err := tx.QueryRowContext(ctx, query("move"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch), sql.Named("token", o.Token), sql.Named("next", next)).Scan(&seq)
+		err := tx.QueryRowContext(ctx, query("move"), sql.Named("id", o.Row), sql.Named("epoch", o.Epoch), sql.Named("token", o.Token),
+			sql.Named("next", next)).Scan(&seq, &ahead, &again)
 		if errors.Is(err, sql.ErrNoRows) {
 			return pawl.ErrFenced
 		}
@@ -77,7 +78,7 @@ func (s *bound) Move(ctx context.Context, o *pawl.Ownership, next int64) error {
 	if err != nil {
 		return fmt.Errorf("move position of %s: %w", o.Partition, err)
 	}
-	o.Seq, o.Next, o.Ahead = seq, next, next
+	o.Seq, o.Next, o.Ahead, o.Again, o.Crashes = seq, next, ahead, again, 0
 	return nil
 }
 
@@ -146,7 +147,7 @@ type progress struct {
 	epoch, seq, next int64
 	token            string
 	crashes          int
-	ahead            int64
+	ahead, again     int64
 }
 
 // prove reports why o is not the owner, if it is not.
@@ -168,7 +169,7 @@ func (s *Store) readProgress(ctx context.Context, row int64) (progress, error) {
 }
 
 func scanProgress(row *sql.Row) (at progress, err error) {
-	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next, &at.crashes, &at.ahead)
+	err = row.Scan(&at.epoch, &at.token, &at.seq, &at.next, &at.crashes, &at.ahead, &at.again)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = fmt.Errorf("%w: the progress row is gone", pawl.ErrStoreWentBack)
 	}

@@ -144,11 +144,12 @@ func acquireNoStart[Tx any](t *testing.T, h Harness[Tx]) {
 func moveByOwner[Tx any](t *testing.T, h Harness[Tx]) {
 	w := newWorld(t, h)
 	one, two := w.client(binding()), w.another(binding())
+	two.acquire(partition(0), 5) // and dies
 	o := one.acquire(partition(0), 5)
 	one.apply(o, record(partition(0), 5, "a", "v"))
 	for _, next := range []int64{100, 3} {
-		if err := one.store.Move(w.ctx, o, next); err != nil || o.Next != next {
-			t.Fatalf("move to %d: %v, and the owner is at %d", next, err, o.Next)
+		if err := one.store.Move(w.ctx, o, next); err != nil || o.Next != next || o.Crashes != 0 {
+			t.Fatalf("move to %d: %v, and the owner is %+v", next, err, o)
 		}
 		w.wantInt(next, `select next_offset from pawl_progress`)
 	}
@@ -248,9 +249,32 @@ func aheadStands[Tx any](t *testing.T, h Harness[Tx]) {
 	alone := batch(nil) // who settles in order has settled nothing ahead: it is read again because someone wants it to be
 	alone.Beside = false
 	stands(o, alone, 1)
+	if err := c.store.Move(w.ctx, o, 2); err != nil { // forward: nothing is read again that would not be
+		t.Fatal(err)
+	}
+	stands(o, batch(nil), 3)
+	o = c.acquire(partition(0), 0)
+	stands(o, batch(nil), 3)
 	if err := c.store.Move(w.ctx, o, 0); err != nil {
 		t.Fatal(err)
 	}
 	stands(o, batch(nil), 1) // what has a claim
 	stands(c.acquire(partition(0), 0), batch(nil), 1)
+	// Who was about to try them again had them in hand, and died: what they came to before the move stands no more than before.
+	o = c.acquire(partition(0), 0)
+	ahead := work(c.settle, ordered(partition(0), 2, "v", "d"))
+	ahead.Beside, ahead.Frontier = true, func() (next, received int64) { return 0, 6 }
+	if err := c.store.Apply(w.ctx, o, ahead); err != nil {
+		t.Fatal(err)
+	}
+	o = c.acquire(partition(0), 0)
+	stands(o, batch(nil), 1)
+	beyond := work[Tx](blocking[Tx], ordered(partition(0), 7, "s", "e")) // was never settled before the move
+	beyond.Beside, beyond.Frontier = true, func() (next, received int64) { return 0, 8 }
+	if err := c.store.Apply(w.ctx, o, beyond); err != nil {
+		t.Fatal(err)
+	}
+	again := work[Tx](nil, ordered(partition(0), 7, "s", "e"))
+	again.Beside, again.Frontier = true, beyond.Frontier
+	stands(c.acquire(partition(0), 0), again, 1)
 }

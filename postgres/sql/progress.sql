@@ -24,24 +24,29 @@ returning id, epoch
 
 -- name: move
 -- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost. Deaths and
--- attempts from before do not count against records that are read again.
+-- attempts from before do not count against records that are read again. After a move back, what those came to before does not
+-- stand: see 011_ahead.sql.
 with moved as (
     update pawl_progress
     set next_offset = $4::bigint,
         received_offset = $4::bigint,
-        ahead_offset = $4::bigint,
+        ahead_offset = case when $4::bigint > next_offset then greatest(ahead_offset, received_offset, $4::bigint) else $4::bigint end,
+        again_offset = case
+            when $4::bigint > next_offset then again_offset
+            else greatest(again_offset, ahead_offset, received_offset, next_offset)
+        end,
         seq = seq + 1,
         crashes = 0
     where id = $1::integer
       and epoch = $2::bigint
       and owner = $3::text
-    returning seq
+    returning seq, ahead_offset, again_offset
 ), forgotten as (
     delete from pawl_attempt
     where progress_id = $1::integer
       and exists (select from moved)
 )
-select seq
+select seq, ahead_offset, again_offset
 from moved
 
 -- name: note_attempt
@@ -62,7 +67,7 @@ select epoch, coalesce(owner, ''), seq, next_offset,
        crashes + case when exists (
            select from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset and a.attempts > 0
        ) then 2 else 0 end,
-       ahead_offset
+       ahead_offset, again_offset
 from pawl_progress p
 where id = $1::integer
 

@@ -23,17 +23,22 @@ where consumer_id = :consumer
 returning id, epoch
 
 -- name: move
--- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost.
+-- An operator's decision. seq is raised as by a commit, so that it cannot be mistaken for one that was lost. After a move
+-- back, what records came to before it does not stand: see 011_ahead.sql.
 update pawl_progress
 set next_offset = :next,
     received_offset = :next,
-    ahead_offset = :next,
+    ahead_offset = case when :next > next_offset then max(ahead_offset, received_offset, :next) else :next end,
+    again_offset = case
+        when :next > next_offset then again_offset
+        else max(again_offset, ahead_offset, received_offset, next_offset)
+    end,
     seq = seq + 1,
     crashes = 0
 where id = :id
   and epoch = :epoch
   and owner = :token
-returning seq
+returning seq, ahead_offset, again_offset
 
 -- name: survive_attempt
 -- One try less: those whose owners died of it stay.
@@ -50,7 +55,7 @@ select epoch, coalesce(owner, ''), seq, next_offset,
        crashes + 2 * exists (
            select 1 from pawl_attempt a where a.progress_id = p.id and a.position_offset >= p.next_offset and a.attempts > 0
        ),
-       ahead_offset
+       ahead_offset, again_offset
 from pawl_progress p
 where id = ?
 
