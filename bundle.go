@@ -97,6 +97,8 @@ func (b *bundle[Tx]) try(ctx context.Context) (time.Duration, error) {
 		select {
 		case l.r.alone <- struct{}{}:
 			defer func() { <-l.r.alone }()
+		case <-l.seat.ctx.Done(): // nothing is in flight: who takes the lane away need not wait
+			return 0, l.seat.ctx.Err()
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}

@@ -214,3 +214,28 @@ func TestANoteIsTakenBackWhereItsLaneIsTakenAwayMeanwhile(t *testing.T) {
 		t.Error("nothing was noted")
 	}
 }
+
+// A partition whose record waits for that of another has nothing in flight: who takes it away need not wait for the other's.
+func TestWhoIsWaryGivesBackWhatItHasNotBegun(t *testing.T) {
+	var took time.Duration
+	got := atDeadlyDesk(t, &deadlyStore{deskStore: newDeskStore(), crashes: 2}, Config{Workers: 4, ShutdownTimeout: time.Minute}, func(r *Runner[int]) {
+		Handle(r, Route{Name: "r", Topics: []string{"t", "u"}}, Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error {
+			time.Sleep(20 * time.Second)
+			return nil
+		})
+	}, func(d *desk) {
+		first, _ := d.assign("t")
+		d.in.Take(first, recordsOf(first, 0, 1))
+		d.pass(time.Second)
+		second, _ := d.assign("u")
+		d.in.Take(second, recordsOf(second, 0, 1))
+		d.pass(time.Second)
+		began := time.Now()
+		d.in.Revoke(d.t.Context(), []Partition{second})
+		took = time.Since(began)
+		d.pass(time.Minute)
+	})
+	if took > time.Second || len(got) != 1 {
+		t.Errorf("given back after %s, and %q were settled", took, got)
+	}
+}
