@@ -16,13 +16,22 @@ import (
 // waryFrom is how many owners in a row must have died before records are tried one at a time.
 const waryFrom = 2
 
-// waryFor is for how many records to be wary: for as many as are under way at once. What kills may be far ahead of a position that
-// something else holds back, where streams are tried side by side: so also for what may have been settled ahead of it.
+// waryFor is for how many records to be wary: for as many as are under way at once. Where streams are tried side by side, what
+// kills may be far ahead of a position that something else holds back: where that was not enough, also for what may have been
+// settled ahead.
 func (l *lane[Tx]) waryFor() int {
+	if l.order == OrderPartition || l.owned.Crashes <= waryFrom+1 {
+		return l.underWay()
+	}
+	return l.underWay() + int(min(max(l.owned.Ahead-l.owned.Next, 0), mostAhead))
+}
+
+// underWay is how many records may be in bundles at once.
+func (l *lane[Tx]) underWay() int {
 	if l.order == OrderPartition {
 		return l.r.cfg.MaxBatch
 	}
-	return l.r.cfg.MaxBatch*l.r.cfg.Workers + int(min(max(l.owned.Ahead-l.owned.Next, 0), mostAhead))
+	return l.r.cfg.MaxBatch * l.r.cfg.Workers
 }
 
 // isWary reports whether records are tried one at a time, with a note before each.
@@ -56,6 +65,9 @@ func (b *bundle[Tx]) attempt(ctx context.Context) (noted bool, err error) {
 			st.setAside(CauseCrash, errors.New("the process that tried this record alone died of it"))
 			st.fixed = true
 		}
+		l.mu.Lock()
+		l.wary = min(l.wary, l.underWay()) // it is found
+		l.mu.Unlock()
 		return false, nil
 	}
 	return true, nil

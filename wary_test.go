@@ -80,7 +80,7 @@ func atDeadlyDesk(t *testing.T, store *deadlyStore, cfg Config, register func(*R
 }
 
 // After a death batches stay small for a while, so that the next owner is stopped by what kills at once; then records are tried
-// one at a time: as many as were under way, and what may have been settled ahead.
+// one at a time: as many as were under way, and where that explained nothing, also what may have been settled ahead.
 func TestOwnersAfterDeathsGoCarefully(t *testing.T) {
 	alone := func(n int, then ...int) []int { return append(slices.Repeat([]int{1}, n), then...) }
 	for _, c := range []struct {
@@ -93,8 +93,9 @@ func TestOwnersAfterDeathsGoCarefully(t *testing.T) {
 		{1, 0, OrderPartition, []int{100, 100, 100, 100, 200, 100}},
 		{2, 0, OrderPartition, alone(200, 100, 200, 200)},
 		{9, 500, OrderPartition, alone(200, 100, 200, 200)},
-		{2, 0, OrderNone, alone(200)},
-		{2, 400, OrderNone, alone(600)},
+		{2, 400, OrderNone, alone(200)},
+		{4, 0, OrderNone, alone(200)},
+		{4, 400, OrderNone, alone(600)},
 	} {
 		store := newDeskStore()
 		var sizes []int
