@@ -76,9 +76,13 @@ func (w *Work[Tx]) SettledGaps() []SettledGap {
 		}
 		return g
 	}
+	had := map[int64]bool{}
 	for _, d := range w.Decisions {
 		if d.ComesEarly() || d.Kept != nil && d.Kept.Early != 0 {
 			touch(name{d.Route, d.GapOf()}).add(d)
+		}
+		if d.Kept != nil {
+			had[d.Kept.Early] = true
 		}
 	}
 	for i := range w.Gaps {
@@ -87,6 +91,7 @@ func (w *Work[Tx]) SettledGaps() []SettledGap {
 		if len(gap.Early) > 0 || touched[of] != nil { // also where the batch went without what it may have set free
 			g := touch(of)
 			g.since, g.more = gap.Since, gap.Waiting > g.seen
+			g.passed = len(gap.Early) > 0 && !had[gap.Early[0].Kept.Early] && g.expected() > gap.Expected
 		}
 	}
 	all := make([]SettledGap, len(order))
@@ -106,6 +111,7 @@ type settlingGap struct {
 	stays   bool      // it leaves some there
 	seen    int       // how many that waited it had
 	more    bool      // there are others
+	passed  bool      // it has moved the stream on, without those that wait
 }
 
 func (g *settlingGap) add(d *Decision) {
@@ -133,10 +139,11 @@ func (g *settlingGap) expected() int64 {
 	return g.reached
 }
 
-// due is when to look again: at once, where all that it had could go and there are others; else when the first has waited long
+// due is when to look again: at once, where there are others and all that it had could go, or they were left out and it may be
+// their turn; else when the first has waited long
 // enough, and before that now and then, less and less often: whoever closed the gap may have done so as it was opened.
 func (g *settlingGap) due(now time.Time) time.Time {
-	if g.more && !g.stays {
+	if g.more && (!g.stays || g.passed) {
 		return now
 	}
 	due := now.Add(min(max(now.Sub(g.since), firstLook), rarest))

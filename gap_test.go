@@ -89,3 +89,28 @@ func TestARecordThatMayBeBlamedForADeathIsTriedAlone(t *testing.T) {
 		t.Errorf("read %q, want %q", got, want)
 	}
 }
+
+// A batch that had to go without what waits, moved the stream on and left another early record behind it: what it had passed waited
+// for the next look, for up to a minute, though its turn had come.
+func TestAGapThatABatchMovesOnWithoutThoseThatWaitIsLookedAtAtOnce(t *testing.T) {
+	now := time.Unix(1000, 0)
+	early := &Decision{Identity: Identity{Key: "k5", Stream: "s", Version: 5}, Outcome: Held, Expected: 3, Until: now.Add(time.Hour)}
+	waits := Kept{Early: 7, Stream: "s"}
+	due := func(expected int64, all ...*Decision) time.Duration {
+		w := Work[int]{Now: now, Decisions: all, Gaps: []Gap{{Stream: "s", Expected: expected, Since: now, Waiting: 3, Early: []Task{{Kept: waits}}}}}
+		gaps := w.SettledGaps()
+		if len(gaps) != 1 || gaps[0].Expected != 3 {
+			t.Fatalf("%+v, want one gap, before version 3", gaps)
+		}
+		return gaps[0].Due.Sub(now)
+	}
+	if d := due(2, early); d != 0 {
+		t.Errorf("moved on without them: it is looked at in %s, want at once", d)
+	}
+	if d := due(2, early, &Decision{Identity: Identity{Key: "k4", Stream: "s", Version: 4}, Outcome: Held, Expected: 3, Until: early.Until, Kept: &waits}); d != firstLook {
+		t.Errorf("moved on with them: it is looked at in %s, want %s", d, firstLook)
+	}
+	if d := due(3, early); d != firstLook {
+		t.Errorf("not moved on: it is looked at in %s, want %s", d, firstLook)
+	}
+}

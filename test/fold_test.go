@@ -1,14 +1,18 @@
 package test
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -17,8 +21,8 @@ import (
 )
 
 // However events are permuted, copied, spread over partitions and cut into batches, wherever processes die and whoever has which
-// partition: in the end the rows are what the model says of the distinct events, each key is decided once, every position is
-// accounted for, and nothing waits or is set aside that need not.
+// partition, and whatever is kept back while others are settled ahead of it: in the end the rows are what the model says of the distinct
+// events, each key is decided once, every position is accounted for and was settled once, and nothing waits or is set aside that need not.
 //
 // A failure prints what was drawn, shrunk, and -rapid.failfile repeats it. PAWL_PROOF=long draws ten times as many.
 func TestAnyScheduleFoldsToTheModel(t *testing.T) {
@@ -41,10 +45,11 @@ func TestAnyScheduleFoldsToTheModel(t *testing.T) {
 		t.Run("pgx", func(t *testing.T) { anySchedule(t, pgxHouse, met) })
 		t.Run("databasesql", func(t *testing.T) { anySchedule(t, databaseSQLHouse, met) })
 	})
-	t.Logf("%d cases: %d records, of them %d waited for their turn in the store; %d crashes, %d partitions moved, %d taken away", met.cases.Load(),
-		met.records.Load(), met.early.Load(), met.crashes.Load(), met.moves.Load(), met.stolen.Load())
+	t.Logf("%d cases: %d records, of them %d waited for their turn in the store, %d were settled ahead and read again; %d crashes, %d partitions moved, %d taken away",
+		met.cases.Load(), met.records.Load(), met.early.Load(), met.again.Load(), met.crashes.Load(), met.moves.Load(), met.stolen.Load())
 	for what, n := range map[string]int64{
-		"records that waited": met.early.Load(), "crashes": met.crashes.Load(), "moves": met.moves.Load(), "partitions taken away": met.stolen.Load(),
+		"records that waited": met.early.Load(), "records read again": met.again.Load(), "crashes": met.crashes.Load(), "moves": met.moves.Load(),
+		"partitions taken away": met.stolen.Load(),
 	} {
 		if n < met.cases.Load()/20 {
 			t.Errorf("only %d %s in %d cases: they prove little", n, what, met.cases.Load())
@@ -53,7 +58,7 @@ func TestAnyScheduleFoldsToTheModel(t *testing.T) {
 }
 
 // foldMet counts what the cases met.
-type foldMet struct{ cases, records, early, crashes, moves, stolen atomic.Int64 }
+type foldMet struct{ cases, records, early, again, crashes, moves, stolen atomic.Int64 }
 
 func anySchedule(t *testing.T, open func(testing.TB) *house, met *foldMet) {
 	t.Parallel()
@@ -67,6 +72,7 @@ func anySchedule(t *testing.T, open func(testing.TB) *house, met *foldMet) {
 		defer func() {
 			met.records.Add(int64(len(c.records)))
 			met.early.Add(int64(c.waited()))
+			met.again.Add(c.again.Load())
 		}()
 		c.play(met)
 		c.check()
@@ -96,21 +102,73 @@ type foldCase struct {
 	garbage int
 	crashes bool
 	lives   []*life
+	barrier *barrier
+	again   atomic.Int64 // deliveries of what was settled before, from the same position
+
+	noting sync.Mutex
+	noted  map[string]pawl.Outcome // by route and position, what was first settled there
+	anew   []string                // what was settled there once more
+}
+
+// note follows a commit. What was settled once is a repeat from then on, whatever became of it: also what was held, or set aside.
+func (c *foldCase) note(b pawl.Settled) {
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	for _, d := range b.Decisions {
+		at := fmt.Sprintf("%s %s@%d", b.Routes[d.Route], d.Record.Partition, d.Record.Offset)
+		switch before, ok := c.noted[at]; {
+		case d.Kept != nil:
+		case d.Repeat:
+			c.again.Add(1)
+		case ok:
+			c.anew = append(c.anew, fmt.Sprintf("%s was %s, and then %s", at, before, d.Outcome))
+		default:
+			c.noted[at] = d.Outcome
+		}
+	}
+}
+
+// barrier keeps some events from being settled, and with them the position, for as long as it is down: where the order is not that of
+// the partition, others are settled ahead of them, and read again by the next owner.
+type barrier struct {
+	keys map[string]bool
+	up   atomic.Bool
+}
+
+// behind is an effect that waits for the barrier.
+type behind struct {
+	pawl.Effect[fact]
+	*barrier
+}
+
+func (e behind) Fold(ctx context.Context, rows pawl.Rows, b *pawl.Batch[fact]) error {
+	for i, of := range b.All() {
+		if e.keys[of.Key] && !b.Early(i) && !e.up.Load() {
+			return pawl.Later(time.Millisecond)
+		}
+	}
+	return e.Effect.Fold(ctx, rows, b)
 }
 
 func drawFold(rt *rapid.T, h *house) *foldCase {
-	c := &foldCase{rt: rt, model: newFoldModel()}
+	c := &foldCase{rt: rt, model: newFoldModel(), barrier: &barrier{keys: map[string]bool{}}, noted: map[string]pawl.Outcome{}}
 	corrections := rapid.Bool().Draw(rt, "corrections")
 	effects := []declared{cases(), flow(), latest(), counter()}
 	if !corrections { // what comes after its correction is neither posted, listed nor commanded: there is nothing to compare
 		effects = append(effects, ledger(), audit(), commands())
 	}
-	if rapid.Bool().Draw(rt, "by stream") {
-		one := rapid.SampledFrom(effects).Draw(rt, "effect")
-		one.Order = pawl.OrderStream
-		effects = []declared{one}
-	}
+	order := rapid.SampledFrom([]pawl.Order{pawl.OrderPartition, pawl.OrderStream, pawl.OrderNone}).Draw(rt, "order of the route")
 	c.drawEvents(corrections)
+	if order != pawl.OrderPartition {
+		one := rapid.SampledFrom(effects).Draw(rt, "effect")
+		one.Order, one.effect = order, behind{one.effect, c.barrier}
+		effects = []declared{one}
+		for _, key := range slices.Sorted(maps.Keys(c.model.events)) {
+			if rapid.IntRange(0, 5).Draw(rt, "kept back") == 0 {
+				c.barrier.keys[key] = true
+			}
+		}
+	}
 	partitions := rapid.IntRange(1, 3).Draw(rt, "partitions")
 	spread := rapid.Bool().Draw(rt, "streams spread")
 	for i, f := range c.records {
@@ -123,6 +181,7 @@ func drawFold(rt *rapid.T, h *house) *foldCase {
 	c.crashes = rapid.Bool().Draw(rt, "crashes")
 	c.stage = h.stage(partitions, pawl.Config{
 		MaxBatch: rapid.SampledFrom([]int{1, 2, 3, 7, 50}).Draw(rt, "most in a batch"), Workers: rapid.IntRange(1, 3).Draw(rt, "workers"), MaxDeaths: -1,
+		Hooks: pawl.Hooks{Settled: c.note},
 	}, effects...)
 	c.lives = make([]*life, rapid.IntRange(1, 2).Draw(rt, "members"))
 	return c
@@ -183,43 +242,56 @@ func (c *foldCase) play(met *foldMet) {
 			c.add(c.to[i], c.records[i])
 		}
 		rest += n
-		p, who := rapid.IntRange(0, len(c.group.parts)-1).Draw(rt, "partition"), rapid.IntRange(0, len(c.lives)-1).Draw(rt, "process")
-		switch rapid.SampledFrom([]string{"nothing", "settle", "move", "take away", "crash", "stop"}).Draw(rt, "then") {
-		case "settle":
-			c.heal()
-			c.settle()
-		case "move":
-			met.moves.Add(1)
-			c.revive(who)
-			if o := c.group.owner(p); o != nil {
-				o.giveBack(p)
-			}
-			c.lives[who].take(p)
-		case "take away":
-			met.stolen.Add(1)
-			c.revive(who)
-			c.lives[who].take(p)
-		case "crash":
-			if c.crashes {
-				met.crashes.Add(1)
-				c.lives[who].bomb.arm(rapid.IntRange(1, 25).Draw(rt, "window"))
-			}
-		case "stop":
-			if l := c.lives[who]; !l.isOver() {
-				if err := l.stop(); err != nil && !errors.Is(err, fault.ErrCrash) {
-					c.Fatalf("stop: %v", err)
-				}
-			}
-			c.revive(who)
-		}
+		c.happen(met)
+	}
+	for range rapid.IntRange(0, 4).Draw(rt, "more") {
+		c.happen(met)
 	}
 	c.heal()
+	c.barrier.up.Store(true)
 	c.settle()
 	c.await(0, gapCount)
 	for _, l := range c.lives {
 		if err := l.stop(); err != nil {
 			c.Fatalf("a process ended: %v", err)
 		}
+	}
+}
+
+// happen does something to processes and partitions, at once or when what can be settled is likely to be.
+func (c *foldCase) happen(met *foldMet) {
+	rt := c.rt
+	time.Sleep(rapid.SampledFrom([]time.Duration{0, 0, 8 * time.Millisecond}).Draw(rt, "after"))
+	p, who := rapid.IntRange(0, len(c.group.parts)-1).Draw(rt, "partition"), rapid.IntRange(0, len(c.lives)-1).Draw(rt, "process")
+	switch rapid.SampledFrom([]string{"nothing", "settle", "move", "take away", "crash", "stop"}).Draw(rt, "then") {
+	case "settle":
+		c.heal()
+		c.barrier.up.Store(true)
+		c.settle()
+		c.barrier.up.Store(false)
+	case "move":
+		met.moves.Add(1)
+		c.revive(who)
+		if o := c.group.owner(p); o != nil {
+			o.giveBack(p)
+		}
+		c.lives[who].take(p)
+	case "take away":
+		met.stolen.Add(1)
+		c.revive(who)
+		c.lives[who].take(p)
+	case "crash":
+		if c.crashes {
+			met.crashes.Add(1)
+			c.lives[who].bomb.arm(rapid.IntRange(1, 25).Draw(rt, "window"))
+		}
+	case "stop":
+		if l := c.lives[who]; !l.isOver() {
+			if err := l.stop(); err != nil && !errors.Is(err, fault.ErrCrash) {
+				c.Fatalf("stop: %v", err)
+			}
+		}
+		c.revive(who)
 	}
 }
 
@@ -263,6 +335,9 @@ func (c *foldCase) revive(i int) {
 }
 
 func (c *foldCase) check() {
+	if len(c.anew) > 0 {
+		c.Fatalf("settled anew: %q", c.anew)
+	}
 	keys := len(c.model.events)
 	for i, d := range c.effects {
 		for _, table := range foldTables[d.Name] {

@@ -214,6 +214,7 @@ limit :limit
 -- name: release_early`, "./test", "TestEarlyEventsBeyondTheBoundFollow/sqlite"},
 	{"an early record leaves once (PostgreSQL)", "postgres/migration/004_gap.sql", `if v_n <> cardinality(p_ids) then`, `if false then`, "./postgres", "TestConformancePgx/gap"},
 	{"an early record leaves once (SQLite)", "sqlite/gap.go", `if err := a.tx.expect(ctx, "release_early", d.Kept.Early); err != nil {`, `if _, err := a.tx.ExecContext(ctx, query("release_early"), d.Kept.Early); err != nil {`, "./sqlite", "TestStore/gap"},
+	{"what a batch passed in a gap is looked at at once", "gap.go", `(!g.stays || g.passed)`, `!g.stays`, ".", "TestAGapThatABatchMovesOnWithoutThoseThatWaitIsLookedAtAtOnce"},
 	{"a gap is looked at again", "postgres/sql/gap.sql", `  and g.due_at <= $3::timestamptz
 `, `  and g.due_at <= $3::timestamptz - interval '1 day'
 `, "./test", "TestAGapThatWasClosedWhileItWasOpened.*/pgx"},
