@@ -140,8 +140,8 @@ func (g *settlingGap) expected() int64 {
 }
 
 // due is when to look again: at once, where there are others and all that it had could go, or they were left out and it may be
-// their turn; else when the first has waited long
-// enough, and before that now and then, less and less often: whoever closed the gap may have done so as it was opened.
+// their turn; else when the first has waited long enough, and before that now and then, less and less often: whoever closed the
+// gap may have done so as it was opened.
 func (g *settlingGap) due(now time.Time) time.Time {
 	if g.more && (!g.stays || g.passed) {
 		return now
