@@ -269,6 +269,9 @@ func (b *bundle[Tx]) failed(ctx context.Context, err error, steps []*step[Tx], n
 		return 0, err
 
 	case ctx.Err() != nil: // the lane is being taken away
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrStoreWentBack) {
+			l.progress.end() // whom the store has refused commits nothing, also where another handler of the lane does not return
+		}
 		return 0, ctx.Err()
 
 	case errors.Is(err, ErrFenced), errors.Is(err, ErrStoreWentBack):

@@ -261,3 +261,26 @@ func TestWhoIsNoLongerTheOwnerRaisesNothing(t *testing.T) {
 		}
 	})
 }
+
+// An owner that was refused while its lane was being taken away committed its offset all the same.
+func TestWhoIsRefusedWhileItsLaneIsTakenAwayCommitsNothing(t *testing.T) {
+	for _, refusal := range []error{ErrFenced, ErrStoreWentBack} {
+		store := newDeskStore()
+		store.before = func(ctx context.Context, _ *Work[int]) error {
+			<-ctx.Done()
+			return refusal
+		}
+		atDesk(t, store, Config{ShutdownTimeout: time.Second}, func(r *Runner[int]) {
+			Handle(r, routeT[0], Decoder[int64](offsetOf{}), func(context.Context, int, Envelope[int64]) error { return nil })
+		}, func(d *desk) {
+			p, _ := d.assign("t")
+			d.in.Take(p, recordsOf(p, 0, 1))
+			d.pass(time.Millisecond)
+			l := d.r.lanes()[0]
+			d.in.Revoke(t.Context(), []Partition{p})
+			if n := l.progress.committed; n != -1 {
+				t.Errorf("%v: it has committed %d", refusal, n)
+			}
+		})
+	}
+}
