@@ -86,7 +86,7 @@ func TestHostileDocumentsCostTheirSize(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			spent := (after.TotalAlloc - before.TotalAlloc) >> 20
 			t.Logf("%s: %s: %v, %d MiB, error %.80v", name, kind, took.Round(time.Millisecond), spent, err)
-			if took > 10*time.Second || spent > 100 {
+			if took > time.Minute || spent > 100 {
 				t.Errorf("%s: %s: took %v and %d MiB", name, kind, took, spent)
 			}
 		}

@@ -173,7 +173,7 @@ func TestStoppingRevokesAndCommits(t *testing.T) {
 		in.waitTaken(t, 1, 20)
 		began := time.Now()
 		check(t, m.end(t))
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 14*time.Second { // who does not leave is waited for, for fifteen
 			t.Errorf("stopping took %s", took)
 		}
 		if got := slices.Sorted(slices.Values(in.revoked)); !slices.Equal(got, []int32{0, 1}) || len(in.lost) > 0 {

@@ -4,7 +4,6 @@ package pipeline
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,16 +18,10 @@ import (
 func costs(t *testing.T, most int, f func()) {
 	t.Helper()
 	const longest = time.Minute // with the race detector, and far more than it takes: what grows with a square takes many
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
 	begin := computed(t)
-	f()
-	took := computed(t) - begin
-	runtime.ReadMemStats(&after)
-	used := int((after.TotalAlloc - before.TotalAlloc) >> 20)
-	t.Logf("%d MiB in %s", used, took)
-	if used > most || took > longest {
-		t.Errorf("it cost %d MiB in %s; %d MiB and %s are allowed", used, took, most, longest)
+	allocates(t, most, f)
+	if took := computed(t) - begin; took > longest {
+		t.Errorf("it took %s; %s are allowed", took, longest)
 	}
 }
 

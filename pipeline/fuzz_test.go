@@ -11,11 +11,11 @@ import (
 	"github.com/pawlhq/pawl"
 )
 
-// inTime fails what takes too long for its size.
+// inTime fails what takes far too long for its size, on however busy a machine.
 func inTime(t *testing.T, what string) func() {
 	begin := time.Now()
 	return func() {
-		if took := time.Since(begin); took > 5*time.Second {
+		if took := time.Since(begin); took > time.Minute {
 			t.Errorf("%s took %s", what, took)
 		}
 	}
