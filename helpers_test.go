@@ -3,13 +3,13 @@ package pawl_test
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/sqlite"
 )
 
@@ -31,15 +31,12 @@ func payments() pawl.Decoder[payment] {
 // openStore returns a store with a table of effects, and a handle to look at it.
 func openStore(t testing.TB) (*sqlite.Store, *sql.DB) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "pawl.db")
+	path := sqlitetest.Migrated(t)
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)

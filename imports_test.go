@@ -26,7 +26,7 @@ func TestImportDirections(t *testing.T) {
 			}
 		}
 	}
-	kits := []string{"pawltest", "storetest", "internal/pgtest", "internal/kafkatest"}
+	kits := []string{"pawltest", "storetest", "internal/pgtest", "internal/sqlitetest", "internal/kafkatest"}
 	owns("github.com/twmb/franz-go", "kafka", "examples", "internal/kafkatest")
 	owns("github.com/jackc/pgx", "postgres", "internal/pgtest")
 	owns("modernc.org/sqlite", "sqlite", "examples")
@@ -72,7 +72,7 @@ func TestOnlyCommandsReadTheEnvironment(t *testing.T) {
 	production, files := imports(t)
 	for pkg := range production {
 		// What a secret's reference names is read by one package, for everyone.
-		if below(pkg, "examples", "scripts", "cmd", "secret", "internal/pgtest", "internal/kafkatest") {
+		if below(pkg, "examples", "scripts", "cmd", "secret", "internal/pgtest", "internal/sqlitetest", "internal/kafkatest") {
 			continue
 		}
 		for _, f := range files[pkg] {

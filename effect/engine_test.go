@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
 	"github.com/pawlhq/pawl/effect"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/pawltest"
 	"github.com/pawlhq/pawl/sqlite"
 )
@@ -47,15 +47,12 @@ type database struct {
 func openWith(e pawl.Effect[fact]) func(t testing.TB) database {
 	return func(t testing.TB) database {
 		t.Helper()
-		path := filepath.Join(t.TempDir(), "effect.db")
+		path := sqlitetest.Migrated(t)
 		store, err := sqlite.Open(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { store.Close() })
-		if err := store.Migrate(t.Context()); err != nil {
-			t.Fatal(err)
-		}
 		db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 		if err != nil {
 			t.Fatal(err)

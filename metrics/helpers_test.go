@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/metrics"
 	"github.com/pawlhq/pawl/pawltest"
 	"github.com/pawlhq/pawl/sqlite"
@@ -53,15 +53,12 @@ func handle(_ context.Context, _ pawl.SQLTx, e pawl.Envelope[event]) error {
 
 func openStore(t testing.TB) (*sqlite.Store, *sql.DB) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "pawl.db")
+	path := sqlitetest.Migrated(t)
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return store, store.DB()
 }
 

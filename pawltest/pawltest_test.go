@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/pawltest"
 	"github.com/pawlhq/pawl/sqlite"
 )
@@ -34,12 +34,9 @@ type account struct {
 }
 
 func openAccount(t testing.TB) account {
-	path := filepath.Join(t.TempDir(), "account.db")
+	path := sqlitetest.Migrated(t)
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if err := store.Migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -59,6 +60,12 @@ func TestInspectTellsRightsThatAreMissingAndInExcess(t *testing.T) {
 		if in.Superuser || len(in.Excess) > 0 || !slices.Equal(in.Missing, []string{"insert on pawl_decision"}) || in.RoleLimit != 7 || in.Role != role {
 			t.Errorf("the role: %+v", in)
 		}
+
+		run(`revoke select on pawl_schema from ROLE`)
+		_, err = postgres.New(openPool(t, u.String())).Open(t.Context(), pawl.Binding{Consumer: "c", Cluster: "k", Group: "g"})
+		if refused, ok := errors.AsType[*pawl.Error](err); !ok || refused.Class != pawl.Misconfigured || !strings.Contains(refused.Hint, "grant") {
+			t.Errorf("opened without the right to read the version: %v", err)
+		}
 	})
 }
 
@@ -72,19 +79,19 @@ func TestAProxyIsNoticed(t *testing.T) {
 	}
 }
 
-// The rights that Inspect looks for are those that it takes: with them, and no others on Pawl's tables, the whole contract of a
-// store holds.
-func TestConformanceWithTheRightsThatRunningNeeds(t *testing.T) {
-	h := pgxHarness(pgtest.Postgres, nil)
+// In a schema of its own, every statement must name it: Pawl's connections have a path without it. And the rights that Inspect
+// looks for are those that it takes: with them, and no others on Pawl's tables, the whole contract of a store holds.
+func TestConformanceInSchemaWithTheRightsThatRunningNeeds(t *testing.T) {
+	const schema = `"Pawl's own"`
+	in := postgres.InSchema("Pawl's own")
 	var grants []string
 	for _, n := range postgres.Needs() {
-		grants = append(grants, "grant "+n[1]+" on "+n[0]+" to public")
+		grants = append(grants, "grant "+n[1]+" on "+schema+"."+n[0]+" to public")
 	}
-	h.Migrations = func() []string { return append(migrations(), grants...) }
-	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
-		address := pgtest.URL(t)
+	h := harness(pgtest.Postgres, []string{"create schema " + schema, "grant usage on schema " + schema + " to public"}, func(t testing.TB, address string) storetest.Fixture[pgx.Tx] {
 		db := openSQL(t, address)
-		role := "pawl_n_" + strings.TrimPrefix(dbName(t, db), "pawl_t_")
+		name := dbName(t, db)
+		role := "pawl_n_" + strings.TrimPrefix(name, "pawl_t_")
 		run := func(statement string) {
 			t.Helper()
 			if _, err := db.Exec(strings.ReplaceAll(statement, "ROLE", role)); err != nil {
@@ -93,6 +100,8 @@ func TestConformanceWithTheRightsThatRunningNeeds(t *testing.T) {
 		}
 		run(`create role ROLE login password 'x'`)
 		t.Cleanup(func() { run(`drop owned by ROLE; drop role ROLE`) })
+		run(`alter role ROLE in database "` + name + `" set search_path = public`)
+		run(`alter database "` + name + `" set search_path = public, ` + schema) // for plain reads of the suite
 		u, err := url.Parse(address)
 		if err != nil {
 			t.Fatal(err)
@@ -100,22 +109,33 @@ func TestConformanceWithTheRightsThatRunningNeeds(t *testing.T) {
 		u.User = url.UserPassword(role, "x")
 		limited := u.String()
 		migrate := func(ctx context.Context) error {
-			if err := postgres.New(openPool(t, address)).Migrate(ctx); err != nil {
+			if err := postgres.New(openPool(t, address), in).Migrate(ctx); err != nil {
 				return err
 			}
-			for _, grant := range grants {
-				run(grant)
-			}
+			run(strings.Join(grants, ";"))
 			run(`alter default privileges in schema public grant all on tables to ROLE`) // those of handlers and effects
 			return nil
 		}
 		return storetest.Fixture[pgx.Tx]{
-			Store:   postgres.New(openPool(t, limited)),
-			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, limited)) },
-			Migrate: migrate, DB: db, Rewrite: storetest.Dollar,
+			Store:   postgres.New(openPool(t, limited), in),
+			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, limited), in) },
+			Migrate: migrate, DB: openSQL(t, address), Rewrite: storetest.Dollar,
 		}
+	}, in)
+	h.Migrations = func() []string { return append(migrations(in), grants...) }
+	// A handler of the suite writes to Pawl's tables, which no other handler does.
+	plain := h.Exec
+	h.Exec = func(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
+		if !strings.Contains(query, "pawl_") {
+			return plain(ctx, tx, query, args...)
+		}
+		if err := plain(ctx, tx, "set local search_path = public, "+schema); err != nil {
+			return err
+		}
+		if err := plain(ctx, tx, query, args...); err != nil {
+			return err
+		}
+		return plain(ctx, tx, "set local search_path = public")
 	}
-	h.Bare = bare
-	h.Open = func(t testing.TB) storetest.Fixture[pgx.Tx] { return migrated(t, bare(t)) }
 	storetest.Exercise(t, h)
 }

@@ -30,12 +30,18 @@ func Migrations(opts ...Option) []Migration {
 // Migrate brings Pawl's tables to the version that this program needs. Each step is a transaction of its own; calling it
 // again, or from several processes at once, is harmless. It needs the right to create tables, which Open and Apply do not.
 func (s *Store[Tx]) Migrate(ctx context.Context) error {
+	have, err := s.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
 	for _, m := range Migrations(InSchema(s.schema)) {
-		var have int
+		if have >= m.Version {
+			continue
+		}
 		version := stmt{sql: s.query["schema_version"], row: func(scan func(...any) error) error { return scan(&have) }}
 		err := s.link.script(ctx, []stmt{{sql: s.query["lock_migrations"]}, {sql: s.query["create_schema_table"]}, version},
 			func() string {
-				if have >= m.Version {
+				if have >= m.Version { // another process was faster
 					return ""
 				}
 				return m.SQL

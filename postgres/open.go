@@ -86,6 +86,9 @@ func (s *Store[Tx]) checkSchema(ctx context.Context) error {
 	}
 	have, err := s.SchemaVersion(ctx)
 	switch {
+	case code(err) == "42501":
+		return &pawl.Error{Op: "check Pawl's tables", Class: pawl.Misconfigured, Err: err,
+			Hint: "grant this role the rights that running needs: `pawl doctor` prints the statements"}
 	case err != nil:
 		return err
 	case have == 0:

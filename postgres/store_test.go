@@ -3,7 +3,7 @@ package postgres_test
 import (
 	"context"
 	"database/sql"
-	"strings"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -16,18 +16,16 @@ import (
 	"github.com/pawlhq/pawl/storetest"
 )
 
-func TestConformancePgx(t *testing.T) { storetest.Exercise(t, pgxHarness(pgtest.Postgres, nil)) }
+// The suite takes its time, so that each run of it differs from the others in more than one way: in the version of the
+// server, in who asks it, and in what is between.
 
-// Another major version of the server.
-func TestConformancePostgres18(t *testing.T) {
-	storetest.Exercise(t, pgxHarness(pgtest.Postgres18, nil))
+func TestConformancePgx(t *testing.T) {
+	storetest.Exercise(t, harness(pgtest.Postgres18, nil, pgxFixture))
 }
 
 // Behind a proxy that hands each transaction to another session, nothing may rest on the session.
 func TestConformanceThroughPgBouncer(t *testing.T) {
-	h := pgxHarness(pgtest.Postgres, nil)
-	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
-		direct := pgtest.URL(t)
+	storetest.Exercise(t, harness(pgtest.Postgres, nil, func(t testing.TB, direct string) storetest.Fixture[pgx.Tx] {
 		proxied := pgtest.Bouncer(t, direct)
 		store := postgres.New(openPool(t, proxied))
 		return storetest.Fixture[pgx.Tx]{
@@ -35,42 +33,7 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, proxied)) },
 			Migrate: store.Migrate, DB: openSQL(t, direct), Rewrite: storetest.Dollar,
 		}
-	}
-	h.Bare = bare
-	h.Open = func(t testing.TB) storetest.Fixture[pgx.Tx] { return migrated(t, bare(t)) }
-	storetest.Exercise(t, h)
-}
-
-// In a schema of its own, every statement must name it: Pawl's connections have a path without it.
-func TestConformanceInSchema(t *testing.T) {
-	in := postgres.InSchema("Pawl's own")
-	h := pgxHarness(pgtest.Postgres, func(t testing.TB, db *sql.DB) (string, []postgres.Option) {
-		for _, q := range []string{
-			`create schema "Pawl's own"`,
-			`alter database "` + dbName(t, db) + `" set search_path = public, "Pawl's own"`, // for plain reads of the suite
-		} {
-			if _, err := db.Exec(q); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return "public", []postgres.Option{in}
-	})
-	h.Migrations = func() []string { return migrations(in) }
-	// A handler of the suite writes to Pawl's tables, which no other handler does.
-	plain := h.Exec
-	h.Exec = func(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
-		if !strings.Contains(query, "pawl_") {
-			return plain(ctx, tx, query, args...)
-		}
-		if err := plain(ctx, tx, `set local search_path = public, "Pawl's own"`); err != nil {
-			return err
-		}
-		if err := plain(ctx, tx, query, args...); err != nil {
-			return err
-		}
-		return plain(ctx, tx, `set local search_path = public`)
-	}
-	storetest.Exercise(t, h)
+	}))
 }
 
 // What the search path puts elsewhere is found there, and no other test notices.
@@ -120,39 +83,23 @@ func openPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// pgxHarness opens stores on databases that were prepared: prepare says what search path they have, and with which options.
-func pgxHarness(server pgtest.Server, prepare func(t testing.TB, db *sql.DB) (path string, opts []postgres.Option)) storetest.Harness[pgx.Tx] {
-	bare := func(t testing.TB) storetest.Fixture[pgx.Tx] {
-		url := server.URL(t)
-		path, opts := "", []postgres.Option(nil)
-		if prepare != nil {
-			path, opts = prepare(t, openSQL(t, url))
-		}
-		open := func(t testing.TB) *postgres.Store[pgx.Tx] {
-			cfg, err := pgxpool.ParseConfig(url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if path != "" {
-				cfg.ConnConfig.RuntimeParams["search_path"] = path
-			}
-			pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
-			return postgres.New(pool, opts...)
-		}
-		store := open(t)
-		return storetest.Fixture[pgx.Tx]{
-			Store:   store,
-			Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return open(t) },
-			Migrate: store.Migrate, DB: openSQL(t, url), Rewrite: storetest.Dollar,
-		}
+func pgxFixture(t testing.TB, url string) storetest.Fixture[pgx.Tx] {
+	store := postgres.New(openPool(t, url))
+	return storetest.Fixture[pgx.Tx]{
+		Store:   store,
+		Second:  func(t testing.TB) pawl.Store[pgx.Tx] { return postgres.New(openPool(t, url)) },
+		Migrate: store.Migrate, DB: openSQL(t, url), Rewrite: storetest.Dollar,
 	}
+}
+
+// harness has stores that open makes on databases of the server. They have what the scripts made there, before Pawl's tables.
+func harness(server pgtest.Server, scripts []string, open func(t testing.TB, url string) storetest.Fixture[pgx.Tx],
+	opts ...postgres.Option) storetest.Harness[pgx.Tx] {
 	return storetest.Harness[pgx.Tx]{
-		Bare: bare,
-		Open: func(t testing.TB) storetest.Fixture[pgx.Tx] { return migrated(t, bare(t)) },
+		Bare: func(t testing.TB) storetest.Fixture[pgx.Tx] { return open(t, server.Prepared(t, scripts...)) },
+		Open: func(t testing.TB) storetest.Fixture[pgx.Tx] {
+			return migrated(t, open(t, server.Prepared(t, append(slices.Clone(scripts), migrations(opts...)...)...)))
+		},
 		Exec: func(ctx context.Context, tx pgx.Tx, query string, args ...any) error {
 			_, err := tx.Exec(ctx, storetest.Dollar(query), args...)
 			return err
@@ -165,15 +112,14 @@ func pgxHarness(server pgtest.Server, prepare func(t testing.TB, db *sql.DB) (pa
 			func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) },
 			func(ctx context.Context, tx pgx.Tx) error { return tx.Rollback(ctx) },
 		},
-		DDL: postgres.DDL, Migrations: func() []string { return migrations() }, Unguard: unguard,
+		DDL: postgres.DDL, Migrations: func() []string { return migrations(opts...) }, Unguard: unguard,
 	}
 }
 
 func TestConformanceDatabaseSQL(t *testing.T) { storetest.Exercise(t, sqlHarness()) }
 
 func sqlHarness() storetest.Harness[pawl.SQLTx] {
-	bare := func(t testing.TB) storetest.Fixture[pawl.SQLTx] {
-		url := pgtest.URL(t)
+	open := func(t testing.TB, url string) storetest.Fixture[pawl.SQLTx] {
 		store := postgres.NewSQL(openSQL(t, url))
 		return storetest.Fixture[pawl.SQLTx]{
 			Store:   store,
@@ -182,8 +128,8 @@ func sqlHarness() storetest.Harness[pawl.SQLTx] {
 		}
 	}
 	return storetest.Harness[pawl.SQLTx]{
-		Bare: bare,
-		Open: func(t testing.TB) storetest.Fixture[pawl.SQLTx] { return migrated(t, bare(t)) },
+		Bare: func(t testing.TB) storetest.Fixture[pawl.SQLTx] { return open(t, pgtest.URL(t)) },
+		Open: func(t testing.TB) storetest.Fixture[pawl.SQLTx] { return migrated(t, open(t, pgtest.Migrated(t))) },
 		Exec: func(ctx context.Context, tx pawl.SQLTx, query string, args ...any) error {
 			_, err := tx.ExecContext(ctx, storetest.Dollar(query), args...)
 			return err

@@ -31,7 +31,14 @@ func Migrations() []Migration {
 // Migrate brings the schema up to date, each step in a transaction of its own. Steps that are there already are passed
 // over, so that several processes may migrate at once.
 func (s *Store) Migrate(ctx context.Context) error {
+	have, err := s.SchemaVersion(ctx)
+	if err != nil {
+		return err
+	}
 	for _, m := range Migrations() {
+		if have >= m.Version {
+			continue
+		}
 		if err := s.migrate(ctx, m); err != nil {
 			return fmt.Errorf("migrate to %d (%s): %w", m.Version, m.Name, err)
 		}

@@ -10,6 +10,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/pawlhq/pawl"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/sqlite"
 	"github.com/pawlhq/pawl/storetest"
 )
@@ -19,13 +20,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestStore(t *testing.T) {
 	storetest.Exercise(t, storetest.Harness[pawl.SQLTx]{
 		Open: func(t testing.TB) storetest.Fixture[pawl.SQLTx] {
-			f := bare(t)
-			if err := f.Migrate(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return f
+			return onFile(t, sqlitetest.Migrated(t))
 		},
-		Bare: bare,
+		Bare: func(t testing.TB) storetest.Fixture[pawl.SQLTx] {
+			return onFile(t, filepath.Join(t.TempDir(), "test.db"))
+		},
 		Exec: func(ctx context.Context, tx pawl.SQLTx, query string, args ...any) error {
 			_, err := tx.ExecContext(ctx, query, args...)
 			return err
@@ -47,9 +46,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-// bare is a store on a file of its own, without tables.
-func bare(t testing.TB) storetest.Fixture[pawl.SQLTx] {
-	file := filepath.Join(t.TempDir(), "test.db")
+func onFile(t testing.TB, file string) storetest.Fixture[pawl.SQLTx] {
 	s := open(t, file)
 	return storetest.Fixture[pawl.SQLTx]{
 		Store:   s,

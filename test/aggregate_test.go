@@ -134,7 +134,7 @@ func TestReleasesMeetArrivalsOfTheSameAggregateInTwoProcesses(t *testing.T) {
 	for _, order := range []pawl.Order{pawl.OrderPartition, pawl.OrderStream} {
 		t.Run(fmt.Sprint("order ", order), func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.URL(t)
+			url := pgtest.Migrated(t)
 			s := tellerOn(t, openPgx(t, url, aggregateSchema), "share")
 			members := [2]*share{startShare(t, 0, order, url), startShare(t, 1, order, url)}
 			rounds := 6

@@ -34,7 +34,7 @@ func TestBadDataIsNotMistakenForALostConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openPgx(t, pgtest.URL(t), ledgerSchema)
+			s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 			pawltest.Run(t, s.Store, entries(), func(ctx context.Context, tx pgx.Tx, e pawl.Envelope[entry]) error {
 				if e.Key == "1" {
 					return fail()
@@ -47,7 +47,7 @@ func TestBadDataIsNotMistakenForALostConnection(t *testing.T) {
 
 // A deadlock that a handler throws is a deadlock.
 func TestAThrownErrorIsClassifiedLikeAReturnedOne(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), ledgerSchema)
+	s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 	tries := 0
 	pawltest.Run(t, s.Store, entries(), func(context.Context, pgx.Tx, pawl.Envelope[entry]) error {
 		if tries++; tries < 5 {
@@ -69,7 +69,7 @@ func TestRowsLeftOpenHoldNothingUp(t *testing.T) {
 		return nil
 	}
 	t.Run("pgx", func(t *testing.T) {
-		s := openPgx(t, pgtest.URL(t), ledgerSchema)
+		s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 		pawltest.Run(t, s.Store, entries(), func(ctx context.Context, tx pgx.Tx, e pawl.Envelope[entry]) error {
 			rows, err := tx.Query(ctx, many)
 			if err != nil {
@@ -80,7 +80,7 @@ func TestRowsLeftOpenHoldNothingUp(t *testing.T) {
 		}, records...).Want(want...)
 	})
 	t.Run("databasesql", func(t *testing.T) {
-		s := openDatabaseSQL(t, pgtest.URL(t), ledgerSchema)
+		s := openDatabaseSQL(t, pgtest.Migrated(t), ledgerSchema)
 		pawltest.Run(t, s.Store, entries(), func(ctx context.Context, tx pawl.SQLTx, e pawl.Envelope[entry]) error {
 			rows, err := tx.QueryContext(context.WithoutCancel(ctx), many)
 			if err != nil {
@@ -140,7 +140,7 @@ func TestOneRoutesFaultIsNotAnothers(t *testing.T) {
 	for name, guilty := range map[string]string{"deferred": `insert into child values ('none')`, "swallowed": `insert into missing_table values (1)`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openPgx(t, pgtest.URL(t), schema)
+			s := openPgx(t, pgtest.Migrated(t), schema)
 			got, err := outcomes(t, s, pawl.Config{MaxTries: 2}, []pawl.Record{pawltest.JSON(entry{ID: "1"}), pawltest.JSON(entry{ID: "2"}), pawltest.JSON(entry{ID: "3"})},
 				func(r *pawl.Runner[pgx.Tx]) {
 					pawl.Handle(r, onTopic("guilty"), entries(), func(ctx context.Context, tx pgx.Tx, e pawl.Envelope[entry]) error {
@@ -169,7 +169,7 @@ func TestOneRoutesFaultIsNotAnothers(t *testing.T) {
 
 // When Pawl's own statements fail, no record is to blame: the consumer is latched, and nothing is set aside.
 func TestAFailureOfPawlsOwnStatementsBlamesNoRecord(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), "")
+	s := openPgx(t, pgtest.Migrated(t), "")
 	if _, err := s.db.Exec(`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'audit is not configured'; end $$;
 		create trigger refuse before insert on pawl_decision for each row execute function refuse()`); err != nil {
 		t.Fatal(err)
@@ -191,7 +191,7 @@ func TestANoteThatFailsBlamesNoRecord(t *testing.T) {
 		failNotes(t, openSQLite(t, ""), `create trigger refuse before insert on pawl_attempt begin select raise(abort, 'audit is not configured'); end`)
 	})
 	t.Run("pgx", func(t *testing.T) {
-		failNotes(t, openPgx(t, pgtest.URL(t), ""), `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'audit is not configured'; end $$;
+		failNotes(t, openPgx(t, pgtest.Migrated(t), ""), `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'audit is not configured'; end $$;
 			create trigger refuse before insert on pawl_attempt for each row execute function refuse()`)
 	})
 }
@@ -225,7 +225,7 @@ func failNotes[Tx any](t *testing.T, s *opened[Tx], refuse string) {
 
 // A record that always uses up its handler's time is set aside in the end, and routes do not share the time of one.
 func TestARecordThatIsAlwaysTooSlowIsSetAside(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), ledgerSchema)
+	s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 	got, err := outcomes(t, s, pawl.Config{HandlerTimeout: 150 * time.Millisecond, MaxTries: 2}, []pawl.Record{pawltest.JSON(entry{ID: "1"}), pawltest.JSON(entry{ID: "2"})},
 		func(r *pawl.Runner[pgx.Tx]) {
 			for _, name := range []string{"a", "b", "c"} {
@@ -256,7 +256,7 @@ func TestARecordThatIsAlwaysTooSlowIsSetAside(t *testing.T) {
 // A record that was found to fail alone, and whose key is decided elsewhere meanwhile, is a duplicate and no race without
 // end.
 func TestAConvictedRecordWhoseKeyIsDecidedMeanwhileIsADuplicate(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), ledgerSchema)
+	s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 	pawltest.RunBatch(t, s.Store, entries(), func(context.Context, pgx.Tx, *pawl.Batch[entry]) error {
 		return pawl.Ignore("nothing here for us")
 	}, pawltest.JSON(entry{ID: "1"}), pawltest.On(1, pawltest.JSON(entry{ID: "1"})), pawltest.On(2, pawltest.JSON(entry{ID: "1"})))
@@ -267,7 +267,7 @@ func TestAConvictedRecordWhoseKeyIsDecidedMeanwhileIsADuplicate(t *testing.T) {
 
 // A start that is refused has changed nothing.
 func TestARefusedRenameChangesNothing(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), ledgerSchema)
+	s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 	open := func(routes ...pawl.RouteName) error {
 		_, err := s.Store.Open(t.Context(), pawl.Binding{Consumer: "c", Cluster: "k", Group: "g", Version: "v", Routes: routes})
 		return err
@@ -286,7 +286,7 @@ func TestARefusedRenameChangesNothing(t *testing.T) {
 
 // More event types than are cached: each decision keeps the type it had.
 func TestMoreTypesThanAreCachedKeepTheirNames(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), "")
+	s := openPgx(t, pgtest.Migrated(t), "")
 	b, err := s.Store.Open(t.Context(), pawl.Binding{Consumer: "c", Cluster: "k", Group: "g", Version: "v", Routes: []pawl.RouteName{{Name: "a"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/decode"
 	"github.com/pawlhq/pawl/internal/kafkatest"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/kafka"
 	"github.com/pawlhq/pawl/sqlite"
 )
@@ -37,14 +38,11 @@ func onHaltedConsumer(t *testing.T, body func(*halted)) {
 }
 
 func newHalted(t *testing.T, brokers []string, topic string) *halted {
-	store, err := sqlite.Open(t.Context(), t.TempDir()+"/pawl.db")
+	store, err := sqlite.Open(t.Context(), sqlitetest.Migrated(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	return &halted{t, brokers, topic, kafkatest.Group(t), store, 0}
 }
 

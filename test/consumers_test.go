@@ -12,7 +12,7 @@ import (
 // Two consumers on one database, with the same routes, topics, keys and streams: what is set aside, held, blocked, asked for,
 // paused and told of one is nothing to the other.
 func TestTwoConsumersOnOneDatabaseDoNotMeet(t *testing.T) {
-	db := openPgx(t, pgtest.URL(t), effectSchemaPostgres)
+	db := openPgx(t, pgtest.Migrated(t), effectSchemaPostgres)
 	one, two := tellerOn(t, db, "one"), tellerOn(t, db, "two")
 	admin := db.Admin()
 	of := func(consumer, table string) string {

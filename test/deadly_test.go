@@ -149,7 +149,7 @@ func TestARecordThatKillsItsProcessIsSetAside(t *testing.T) {
 		})
 		t.Run(fmt.Sprintf("postgres, order %d", order), func(t *testing.T) {
 			t.Parallel()
-			url := pgtest.URL(t)
+			url := pgtest.Migrated(t)
 			s := openDatabaseSQL(t, url, "")
 			dieAndComeBack(t, fmt.Sprintf("postgres:%d:%s", order, url), func(query string) int64 { return s.int(t, query) })
 		})

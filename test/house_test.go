@@ -77,11 +77,11 @@ func sqliteHouse(t testing.TB) *house {
 }
 
 func pgxHouse(t testing.TB) *house {
-	return newHouse[pgx.Tx](t, openPgx(t, pgtest.URL(t), factTables))
+	return newHouse[pgx.Tx](t, openPgx(t, pgtest.Migrated(t), factTables))
 }
 
 func databaseSQLHouse(t testing.TB) *house {
-	return newHouse(t, openDatabaseSQL(t, pgtest.URL(t), factTables))
+	return newHouse(t, openDatabaseSQL(t, pgtest.Migrated(t), factTables))
 }
 
 var houses = []struct {

@@ -55,7 +55,7 @@ func TestAnyInterleavingEndsAsTheModelSays(t *testing.T) {
 			})
 			t.Run("pgx, "+name, func(t *testing.T) {
 				t.Parallel()
-				url := pgtest.URL(t)
+				url := pgtest.Migrated(t)
 				s := openPgx(t, url, effectSchemaPostgres)
 				interleave(t, order, batched, func(t testing.TB) *opened[pgx.Tx] {
 					create(t, s.db, `truncate effect, pawl_decision, pawl_redelivery, pawl_hold, pawl_stream, pawl_revision, pawl_operation_item,

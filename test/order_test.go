@@ -198,7 +198,7 @@ func lastOffset(log []pawl.Record, partition int32) (last int64) {
 
 // A stream whose handler hangs, and one that fails again and again, delay no other stream of their partition.
 func TestAStuckStreamDelaysOnlyItself(t *testing.T) {
-	s := openPgx(t, pgtest.URL(t), noteSchema)
+	s := openPgx(t, pgtest.Migrated(t), noteSchema)
 	var log []pawl.Record
 	for i := range 400 {
 		e := noted{ID: strconv.Itoa(i), Stream: fmt.Sprint("s", i%20), N: i/20 + 1}

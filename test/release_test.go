@@ -29,7 +29,7 @@ type teller struct {
 }
 
 func newTeller(t *testing.T) *teller {
-	return tellerOn(t, openPgx(t, pgtest.URL(t), effectSchemaPostgres), "teller")
+	return tellerOn(t, openPgx(t, pgtest.Migrated(t), effectSchemaPostgres), "teller")
 }
 
 func tellerOn(t *testing.T, s *opened[pgx.Tx], consumer string) *teller {

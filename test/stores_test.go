@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"database/sql"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/postgres"
 	"github.com/pawlhq/pawl/sqlite"
 	"github.com/pawlhq/pawl/storetest"
@@ -49,24 +49,21 @@ func onEveryStore(t *testing.T, schema string, p proof) {
 	})
 	t.Run("pgx", func(t *testing.T) {
 		t.Parallel()
-		p.onPgx(t, func(t testing.TB) *opened[pgx.Tx] { return openPgx(t, pgtest.URL(t), schema) }, execPgx)
+		p.onPgx(t, func(t testing.TB) *opened[pgx.Tx] { return openPgx(t, pgtest.Migrated(t), schema) }, execPgx)
 	})
 	t.Run("databasesql", func(t *testing.T) {
 		t.Parallel()
-		p.onSQL(t, func(t testing.TB) *opened[pawl.SQLTx] { return openDatabaseSQL(t, pgtest.URL(t), schema) }, execSQL(storetest.Dollar))
+		p.onSQL(t, func(t testing.TB) *opened[pawl.SQLTx] { return openDatabaseSQL(t, pgtest.Migrated(t), schema) }, execSQL(storetest.Dollar))
 	})
 }
 
 func openSQLite(t testing.TB, schema string) *opened[pawl.SQLTx] {
-	path := filepath.Join(t.TempDir(), "pawl.db")
+	path := sqlitetest.Migrated(t)
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
@@ -83,9 +80,6 @@ func openPgx(t testing.TB, url, schema string) *opened[pgx.Tx] {
 	}
 	t.Cleanup(pool.Close)
 	store := postgres.New(pool)
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	db := openDB(t, url)
 	create(t, db, schema)
 	return &opened[pgx.Tx]{store, db}
@@ -94,9 +88,6 @@ func openPgx(t testing.TB, url, schema string) *opened[pgx.Tx] {
 func openDatabaseSQL(t testing.TB, url, schema string) *opened[pawl.SQLTx] {
 	db := openDB(t, url)
 	store := postgres.NewSQL(db)
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	create(t, db, schema)
 	return &opened[pawl.SQLTx]{store, db}
 }

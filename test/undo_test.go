@@ -53,10 +53,10 @@ func TestWritesPastTheCountingAreUndone(t *testing.T) {
 	}
 	t.Run("sqlite", func(t *testing.T) { prepared(t, openSQLite(t, ledgerSchema), insert) })
 	t.Run("databasesql", func(t *testing.T) {
-		prepared(t, openDatabaseSQL(t, pgtest.URL(t), ledgerSchema), storetest.Dollar(insert))
+		prepared(t, openDatabaseSQL(t, pgtest.Migrated(t), ledgerSchema), storetest.Dollar(insert))
 	})
 	t.Run("pgx", func(t *testing.T) {
-		s := openPgx(t, pgtest.URL(t), ledgerSchema)
+		s := openPgx(t, pgtest.Migrated(t), ledgerSchema)
 		var tx pgx.Tx
 		var conn *pgx.Conn
 		pawltest.Run(t, s.Store, entries(), func(ctx context.Context, now pgx.Tx, e pawl.Envelope[entry]) error {

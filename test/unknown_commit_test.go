@@ -19,7 +19,7 @@ func TestACommitWhoseAnswerIsLostIsResolvedAndNotRepeated(t *testing.T) {
 	for _, side := range []string{"answer", "request"} {
 		t.Run("pgx/"+side, func(t *testing.T) {
 			t.Parallel()
-			direct := pgtest.URL(t)
+			direct := pgtest.Migrated(t)
 			if side == "request" {
 				direct += "&default_query_exec_mode=exec" // statements travel as text, so that commit can be seen coming
 			}
@@ -28,7 +28,7 @@ func TestACommitWhoseAnswerIsLostIsResolvedAndNotRepeated(t *testing.T) {
 		})
 		t.Run("databasesql/"+side, func(t *testing.T) {
 			t.Parallel()
-			direct := pgtest.URL(t)
+			direct := pgtest.Migrated(t)
 			c, through := newCutter(t, direct)
 			unknownCommits(t, c, side == "request", openDatabaseSQL(t, through, ledgerSchema), execSQL(storetest.Dollar))
 		})

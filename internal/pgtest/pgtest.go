@@ -12,6 +12,7 @@ import (
 	"encoding/hex"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/pawlhq/pawl/internal/pgtest/services"
+	"github.com/pawlhq/pawl/postgres"
 )
 
 // patience bounds each step of setting up and tearing down.
@@ -50,11 +52,39 @@ func URL(t testing.TB) string {
 // ends, together with any session still on it.
 func (s Server) URL(t testing.TB) string {
 	t.Helper()
-	server := parse(t, "the address of "+string(s), services.Address(t, string(s)))
+	return s.copy(t, "template1")
+}
+
+// Migrated is [Server.Migrated] of [Postgres].
+func Migrated(t testing.TB) string {
+	t.Helper()
+	return Postgres.Migrated(t)
+}
+
+// Migrated is [Server.URL] with Pawl's tables in the database.
+func (s Server) Migrated(t testing.TB) string {
+	t.Helper()
+	var scripts []string
+	for _, m := range postgres.Migrations() {
+		scripts = append(scripts, m.SQL)
+	}
+	return s.Prepared(t, scripts...)
+}
+
+// Prepared is [Server.URL] of a database on which the scripts have run. They run once on a server, for all tests of all
+// processes: see template.
+func (s Server) Prepared(t testing.TB, scripts ...string) string {
+	t.Helper()
+	return s.copy(t, s.template(t, scripts))
+}
+
+func (s Server) copy(t testing.TB, template string) string {
+	t.Helper()
+	server := s.server(t)
 	name := "pawl_t_" + randomHex(t)
 	quoted := pgx.Identifier{name}.Sanitize()
 
-	if err := admin(server, "create database "+quoted); err != nil {
+	if err := admin(server, "create database "+quoted+" template "+template); err != nil {
 		t.Fatalf("create database of the test: %v", err)
 	}
 	t.Cleanup(func() {
@@ -62,9 +92,18 @@ func (s Server) URL(t testing.TB) string {
 			t.Errorf("drop database of the test: %v", err)
 		}
 	})
-	fresh := *server
-	fresh.Path = "/" + name
-	return fresh.String()
+	return on(server, name)
+}
+
+func (s Server) server(t testing.TB) *url.URL {
+	t.Helper()
+	return parse(t, "the address of "+string(s), services.Address(t, string(s)))
+}
+
+func on(server *url.URL, database string) string {
+	u := *server
+	u.Path = "/" + database
+	return u.String()
 }
 
 // Pool is [Server.Pool] of [Postgres].
@@ -116,17 +155,29 @@ func Bouncer(t testing.TB, freshURL string) string {
 	return bouncer.String()
 }
 
+// admins are the connections on which databases are made and dropped, one for each server, kept until the process ends: a
+// connection costs more than what it is for.
+var admins = struct {
+	sync.Mutex
+	conns map[string]*pgx.Conn
+}{conns: make(map[string]*pgx.Conn)}
+
 // admin runs one statement on the server's own database. It may run after the test's context
 // has ended, hence one of its own.
 func admin(server *url.URL, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, server.String())
-	if err != nil {
-		return err
+	admins.Lock()
+	defer admins.Unlock()
+	conn := admins.conns[server.String()]
+	if conn == nil || conn.IsClosed() || conn.Ping(ctx) != nil {
+		var err error
+		if conn, err = pgx.Connect(ctx, server.String()); err != nil {
+			return err
+		}
+		admins.conns[server.String()] = conn
 	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, statement)
+	_, err := conn.Exec(ctx, statement)
 	return err
 }
 

@@ -4,7 +4,6 @@ package orderstest
 import (
 	"database/sql"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,6 +12,7 @@ import (
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/pgtest"
+	"github.com/pawlhq/pawl/internal/sqlitetest"
 	"github.com/pawlhq/pawl/pawltest"
 	"github.com/pawlhq/pawl/postgres"
 	"github.com/pawlhq/pawl/sqlite"
@@ -51,20 +51,20 @@ func On(t *testing.T, test func(t *testing.T, on Database, open func(testing.TB)
 }
 
 func openSQLite(t testing.TB) *Store {
-	path := filepath.Join(t.TempDir(), "orders.db")
+	path := sqlitetest.Migrated(t)
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
 	db := openHandle(t, "sqlite", "file:"+path+"?_pragma=busy_timeout(5000)")
-	return prepare(t, &Store{store, db}, store.Migrate(t.Context()))
+	return prepare(t, &Store{store, db})
 }
 
 func openPostgres(t testing.TB) *Store {
-	db := openHandle(t, "pgx", pgtest.URL(t))
+	db := openHandle(t, "pgx", pgtest.Migrated(t))
 	store := postgres.NewSQL(db)
-	return prepare(t, &Store{store, db}, store.Migrate(t.Context()))
+	return prepare(t, &Store{store, db})
 }
 
 func openHandle(t testing.TB, driver, dsn string) *sql.DB {
@@ -76,10 +76,7 @@ func openHandle(t testing.TB, driver, dsn string) *sql.DB {
 	return db
 }
 
-func prepare(t testing.TB, s *Store, migrated error) *Store {
-	if migrated != nil {
-		t.Fatal(migrated)
-	}
+func prepare(t testing.TB, s *Store) *Store {
 	if _, err := s.DB.ExecContext(t.Context(), orders.Schema); err != nil {
 		t.Fatal(err)
 	}
