@@ -102,7 +102,7 @@ func (r *Runner[Tx]) mayQuarantine(decisions []*Decision) error {
 		}
 		return &latchError{
 			StatePoison, fmt.Sprintf("the record at %s offset %d cannot take effect: %s: %s", first.Record.Partition, first.Record.Offset, first.Cause, first.Reason),
-			"repair what reads it, or let it be quarantined (Config.OnPoison)",
+			"repair what reads it, or let it be quarantined (Config.OnPoison; in a file: on.poison)",
 		}
 	}
 	if over := r.budget.spend(len(decisions), n); over != "" {

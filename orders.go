@@ -91,7 +91,7 @@ func (r *Runner[Tx]) boundHolds(held int) {
 		return
 	}
 	r.alarm(Condition{
-		Partition: whole, State: StateHoldsFull, Next: NoStart, Reason: fmt.Sprintf("%d records are held behind blocked streams, and Config.MaxHeld is %d", held, r.cfg.MaxHeld),
-		Hint: "replay, edit or skip what blocks them; partitions with more of them wait",
+		Partition: whole, State: StateHoldsFull, Next: NoStart, Reason: fmt.Sprintf("%d records are held behind blocked streams, and %d may be", held, r.cfg.MaxHeld),
+		Hint: "replay, edit or skip what blocks them; partitions with more of them wait. Config.MaxHeld (in a file: limits.held) is the bound",
 	})
 }

@@ -120,6 +120,6 @@ func (s *seat[Tx]) compare(ctx context.Context, bound BoundStore[Tx], o *Ownersh
 	return &Condition{
 		Partition: a.Partition, State: StateOffsetReset, Next: o.Next, Start: a.Start, End: a.End,
 		Reason: fmt.Sprintf("someone has set the offset of group %s to %d, and the store's position is %d", s.r.binding.Group, a.Committed, o.Next),
-		Hint:   fmt.Sprintf("going on refuses the reset; moving to %d accepts it. Config.Reset decides without asking", a.Committed),
+		Hint:   fmt.Sprintf("going on refuses the reset; moving to %d accepts it. In Go, Config.Reset decides without asking", a.Committed),
 	}, nil
 }

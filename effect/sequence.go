@@ -376,7 +376,7 @@ func (f *folding[T]) whyNot(i int) string {
 	case f.early.Hold == 0:
 		return "nothing is held here"
 	case f.b.Full():
-		return "no more records may be held (Config.MaxHeld)"
+		return "as many records are held as may be (Config.MaxHeld; in a file: limits.held)"
 	}
 	return fmt.Sprintf("%d events of its stream are held, and no more may be", f.early.Most)
 }

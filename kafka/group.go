@@ -107,9 +107,9 @@ func (r *run) canBalance(ctx context.Context) error {
 func joinHint(err error) string {
 	switch {
 	case errors.Is(err, kerr.FencedInstanceID):
-		return "another process has joined with the same Config.Instance, and has taken the place of this one: each needs a name of its own"
+		return "another process has joined with the same name (Config.Instance; in a file: kafka.instance), and has taken the place of this one: each needs a name of its own"
 	case errors.Is(err, kerr.UnreleasedInstanceID):
-		return "a member with the same Config.Instance is still in the group: each process needs a name of its own; after a crash, the name is free when the session has run out"
+		return "a member with the same name (Config.Instance; in a file: kafka.instance) is still in the group: each process needs a name of its own; after a crash, the name is free when the session has run out"
 	case errors.Is(err, kerr.InconsistentGroupProtocol):
 		return "the group's members balance in another way: Config.Balance must be the same for all of them, and nobody else may be in the group"
 	}

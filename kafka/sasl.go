@@ -74,7 +74,7 @@ func checkUser(ctx context.Context, user string, password secret.Ref) []error {
 }
 
 func withoutTLS(mechanism, what string) error {
-	return fmt.Errorf("SASL: %s would be sent unencrypted: set Config.TLS, or %s.InsecureWithoutTLS to do it all the same", what, mechanism)
+	return fmt.Errorf("SASL: %s would be sent unencrypted: set Config.TLS (in a file: kafka.tls), or %s.InsecureWithoutTLS to do it all the same", what, mechanism)
 }
 
 func (p Plain) mechanism() sasl.Mechanism {

@@ -107,7 +107,7 @@ func refusal(err error) (class pawl.Class, hint string, ok bool) {
 	case errors.As(err, &invalid):
 		return pawl.Misconfigured, "the broker's certificate is not valid: it has to be renewed, or this machine's clock set", true
 	case errors.As(err, &record):
-		return pawl.Misconfigured, "the broker does not speak TLS on this port: use its TLS listener, or leave Config.TLS out", true
+		return pawl.Misconfigured, "the broker does not speak TLS on this port: use its TLS listener, or leave TLS out (Config.TLS; in a file: kafka.tls)", true
 	case errors.As(err, &op) && op.Op == "remote error": // a TLS alert
 		return pawl.Misconfigured, "the broker ended the TLS handshake: does it ask for a client's certificate, and trust who signed TLS.Certificate?", true
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):

@@ -88,7 +88,7 @@ func (s *Store[Tx]) checkSchema(ctx context.Context) error {
 	switch {
 	case code(err) == "42501":
 		return &pawl.Error{Op: "check Pawl's tables", Class: pawl.Misconfigured, Err: err,
-			Hint: "grant this role the rights that running needs: `pawl doctor` prints the statements"}
+			Hint: "this role has no right to do that: pawl doctor names those that running needs"}
 	case err != nil:
 		return err
 	case have == 0:
