@@ -245,7 +245,7 @@ func TestEarlyEventsThatMayNotBeHeldAreDecided(t *testing.T) {
 		w := newWorld(t, casesOf(bounded))
 		w.fold(ev("c1", 1, st("A")), ev("c1", 3, st("C")))
 		w.full = true
-		want(t, w.fold(ev("c1", 4, st("D"))), "quarantined gap: out of order: version 4 came, and version 2 is missing; no more records may be held", "held")
+		want(t, w.fold(ev("c1", 4, st("D"))), "quarantined gap: out of order: version 4 came, and version 2 is missing; as many records are held as may be (Config.MaxHeld; in a file: limits.held)", "held")
 	})
 	t.Run("for too long", func(t *testing.T) {
 		w := newWorld(t, casesOf(hold))

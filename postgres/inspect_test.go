@@ -79,7 +79,7 @@ func TestAProxyIsNoticed(t *testing.T) {
 	}
 }
 
-// In a schema of its own, every statement must name it: Pawl's connections have a path without it. And the rights that Inspect
+// Another major version of the server, too. In a schema of its own, every statement must name it: Pawl's connections have a path without it. And the rights that Inspect
 // looks for are those that it takes: with them, and no others on Pawl's tables, the whole contract of a store holds.
 func TestConformanceInSchemaWithTheRightsThatRunningNeeds(t *testing.T) {
 	const schema = `"Pawl's own"`
@@ -88,7 +88,7 @@ func TestConformanceInSchemaWithTheRightsThatRunningNeeds(t *testing.T) {
 	for _, n := range postgres.Needs() {
 		grants = append(grants, "grant "+n[1]+" on "+schema+"."+n[0]+" to public")
 	}
-	h := harness(pgtest.Postgres, []string{"create schema " + schema, "grant usage on schema " + schema + " to public"}, func(t testing.TB, address string) storetest.Fixture[pgx.Tx] {
+	h := harness(pgtest.Postgres18, []string{"create schema " + schema, "grant usage on schema " + schema + " to public"}, func(t testing.TB, address string) storetest.Fixture[pgx.Tx] {
 		db := openSQL(t, address)
 		name := dbName(t, db)
 		role := "pawl_n_" + strings.TrimPrefix(name, "pawl_t_")

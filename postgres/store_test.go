@@ -20,7 +20,7 @@ import (
 // server, in who asks it, and in what is between.
 
 func TestConformancePgx(t *testing.T) {
-	storetest.Exercise(t, harness(pgtest.Postgres18, nil, pgxFixture))
+	storetest.Exercise(t, harness(pgtest.Postgres, nil, pgxFixture))
 }
 
 // Behind a proxy that hands each transaction to another session, nothing may rest on the session.

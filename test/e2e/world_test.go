@@ -310,8 +310,9 @@ func (w *world) sample(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		// One sample is bounded: the broker, or the database, may be down.
-		bounded, cancel := context.WithTimeout(ctx, 5*time.Second)
+		// One sample is bounded: the broker, or the database, may be down. It is not cut short by the end: on a busy machine, a
+		// connection whose query was cancelled in the moment of its answer may fail the next one.
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		committed, err := w.committed(bounded)
 		var at map[int32]int64
 		if err == nil {
