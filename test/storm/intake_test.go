@@ -156,7 +156,7 @@ func (f *flow) Rewind(offset int64, then func()) {
 			then()
 		})
 	}
-	if f.w.m.w.chance(rewindLate, 2) {
+	if f.w.m.w.chance(rewindLate, 1) { // rewinds are few
 		time.AfterFunc(f.w.m.w.between(time.Millisecond, 3*time.Second), rewind)
 		return
 	}

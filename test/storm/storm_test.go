@@ -94,6 +94,9 @@ var optional = []kind{
 
 var always = []kind{recordsDeleted, logCut, topicRecreated, offsetReset, answeredToStay, sawStored, joined, left, sentCopy, sentConflict, sentPoison, txnAborted, sawFenced, sawRaced, sawRestarted}
 
+// coincidences take two troubles at once: in few seeds there may be none.
+var coincidences = []kind{rewindLate, lateApply}
+
 // total is what fired over all seeds.
 type total struct {
 	mu      sync.Mutex
@@ -132,7 +135,7 @@ func TestStorm(t *testing.T) {
 		return // too few to ask for every kind
 	}
 	for _, k := range slices.Concat(optional, always) {
-		if sum.fired[k] == 0 {
+		if sum.fired[k] == 0 && (n >= 160 || !slices.Contains(coincidences, k)) {
 			t.Errorf("%s: enabled in %d seeds, and did not happen", k, sum.enabled[k])
 		}
 	}
