@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,7 +25,7 @@ type assignment struct {
 	// handing is held while records are handed over, so that a Take is over before the assignment is closed. It is taken
 	// before any lock of the intake, and never by the flow: the intake may pause or rewind from inside Take.
 	handing sync.Mutex
-	next    int64 // the next record to hand over is at or after this offset
+	next    int64 // the next record to hand over is at or after this offset; unopened until it is known
 
 	epoch          atomic.Int32 // of the leader of the last record that was handed over; -1: none was
 	committedEpoch int32        // of the offset that the group had committed; -1: unknown
@@ -125,6 +126,16 @@ func (r *run) assign(ctx context.Context, as []*assignment, open func(*assignmen
 		out[a.Partition.Topic][a.Partition.Index] = kgo.NewOffset().At(start).WithEpoch(-1)
 	}
 	return out, nil
+}
+
+// unopened is what nothing is at or after.
+const unopened = math.MaxInt64
+
+// position is where an assignment is read on from. It has none before it was opened.
+func (a *assignment) position() (next int64, open bool) {
+	a.handing.Lock()
+	defer a.handing.Unlock()
+	return a.next, a.next != unopened
 }
 
 // handOverFrom opens an assignment that the client does not read yet.

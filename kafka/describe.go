@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -27,7 +26,7 @@ func (r *run) describe(ctx context.Context, given offsets, commits groupCommits)
 	var as []*assignment
 	for topic, partitions := range given {
 		for partition := range partitions {
-			a := &assignment{r: r, member: member, next: math.MaxInt64}
+			a := &assignment{r: r, member: member, next: unopened}
 			a.epoch.Store(-1)
 			a.Partition = pawl.Partition{Topic: topic, TopicID: ids[topic], Index: partition}
 			a.Flow = a

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/pawlhq/pawl"
 	"github.com/pawlhq/pawl/internal/kafkatest"
@@ -237,6 +239,39 @@ func TestARebalanceDuringAssignIsSurvived(t *testing.T) {
 		}
 		one.waitTaken(t, one.assigned()[0], 10)
 		two.waitTaken(t, two.assigned()[0], 10)
+	})
+}
+
+// looked counts requests for a topic's id: there is one at each look of the watch.
+type looked struct{ n atomic.Int64 }
+
+func (l *looked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == int16(kmsg.Metadata) {
+		l.n.Add(1)
+	}
+}
+
+// A store that takes its time to say where to begin was taken for a log that ends before the position, and the partition was
+// halted until an operator had decided.
+func TestALogIsNotJudgedBeforeItIsKnownWhereToBegin(t *testing.T) {
+	each(t, 1, func(t *testing.T, b *broker) {
+		b.produce(t, b.client(t), 0, 10)
+		in, looks := newIntake(), &looked{}
+		in.onAssign = func(ctx context.Context, _ []*pawl.Assignment) error {
+			for until := looks.n.Load() + 10*aboveAfter; looks.n.Load() < until && ctx.Err() == nil; {
+				time.Sleep(time.Millisecond)
+			}
+			return ctx.Err()
+		}
+		src := b.source(kgo.WithHooks(looks))
+		src.cfg.Watch = 10 * time.Millisecond
+		b.start(t, src, in)
+		in.waitTaken(t, 0, 10)
+		in.mu.Lock()
+		defer in.mu.Unlock()
+		if len(in.conditions) > 0 {
+			t.Errorf("raised %+v", in.conditions)
+		}
 	})
 }
 

@@ -57,7 +57,11 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 	if a == nil {
 		return nil
 	}
-	c := r.diagnose(ctx, a, err)
+	next, open := a.position()
+	if !open {
+		return nil // it answers what was asked for an assignment before this one
+	}
+	c := r.diagnose(ctx, a, next, err)
 	switch gone := r.stillThere(ctx, a); {
 	case errors.Is(gone, errRejoin):
 		return gone
@@ -72,10 +76,7 @@ func (r *run) judge(ctx context.Context, topic string, partition int32, err erro
 }
 
 // diagnose names what is the matter with a partition that the client cannot read.
-func (r *run) diagnose(ctx context.Context, a *assignment, err error) pawl.Condition {
-	a.handing.Lock()
-	next := a.next
-	a.handing.Unlock()
+func (r *run) diagnose(ctx context.Context, a *assignment, next int64, err error) pawl.Condition {
 	c := pawl.Condition{Partition: a.Partition, Next: next, Start: -1, End: -1, Reason: err.Error()}
 	if bounds, berr := r.bounds(ctx, a.Partition); berr == nil {
 		c.Start, c.End = bounds[0].start, bounds[0].end

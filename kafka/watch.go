@@ -94,7 +94,13 @@ func (w *watch) lookAtTopic(ctx context.Context, topic string) error {
 }
 
 func (w *watch) lookAtLogs(ctx context.Context) {
-	as := w.r.all()
+	var as []*assignment
+	var nexts []int64 // before the logs are looked at: they only grow, if all is well
+	for _, a := range w.r.all() {
+		if next, open := a.position(); open { // the store may take its time to say where to begin
+			as, nexts = append(as, a), append(nexts, next)
+		}
+	}
 	for a := range w.logs {
 		if w.r.find(a.Partition.Topic, a.Partition.Index) != a {
 			delete(w.logs, a)
@@ -102,12 +108,6 @@ func (w *watch) lookAtLogs(ctx context.Context) {
 	}
 	if len(as) == 0 {
 		return
-	}
-	nexts := make([]int64, len(as)) // before the logs are looked at: they only grow, if all is well
-	for i, a := range as {
-		a.handing.Lock()
-		nexts[i] = a.next
-		a.handing.Unlock()
 	}
 	all, err := w.r.bounds(ctx, names(as)...)
 	if err != nil {

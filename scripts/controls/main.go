@@ -129,6 +129,7 @@ where consumer_id = consumer_id + 0 * $1::integer`, "./test", "TestTwoConsumersO
 	{"what is kept under another member id is assigned anew", "kafka/options.go", `		kgo.OnPartitionsAssigned(r.rebalanced),
 `, ``, "./kafka", "TestWhatIsKeptUnderAnotherMemberIDIsAssignedAnew"},
 	{"what is assigned anew is read anew", "kafka/renew.go", `r.askRewind(rewind{a: a, offset: start, opens: true})`, `a.handOverFrom(start)`, "./kafka", "TestWhatIsKeptUnderAnotherMemberIDIsAssignedAnew"},
+	{"a slow store is no log that was cut off", "kafka/watch.go", `a.position(); open {`, `a.position(); open || true {`, "./kafka", "TestALogIsNotJudgedBeforeItIsKnownWhereToBegin/embedded"},
 	{"a broker that hangs up is asked again", "kafka/trouble.go", `case hungUp, kerr`, `case hungUp && false, kerr`, "./kafka", "TestABrokerThatHangsUpAtOnceIsAskedAgain"},
 	{"storm: offset follows the effects", "progress.go", `next = p.marks.Frontier()`, `next = p.marks.Received()`, "./test/storm", "TestStorm"},
 	{"storm: reading starts where the store says", "intake.go", `starts[i], epoch = s.lane.owned.Next, s.lane`, `starts[i], epoch = s.lane.owned.Next+1, s.lane`, "./test/storm", "TestStorm"},

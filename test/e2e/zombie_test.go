@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,8 +19,14 @@ import (
 	"github.com/pawlhq/pawl/internal/pgtest"
 )
 
-// takeoverLimit is the promise: a frozen owner is replaced within its session and this.
-const takeoverLimit = 5 * time.Second
+// takeoverLimit: a frozen owner is replaced within its session and this. The promise is five seconds, on a machine that has
+// nothing else to do; make proof holds us to it.
+func takeoverLimit() time.Duration {
+	if os.Getenv("PAWL_PROOF") == "long" {
+		return 5 * time.Second
+	}
+	return 25 * time.Second
+}
 
 // Proof (g): a member freezes inside its transaction, past its session. Others take its partitions over while it is
 // still frozen, whatever rows it has locked: the position (window advanced), keys (claimed), rows of the handler
@@ -162,7 +169,7 @@ func (w *zombieWorld) replaced(zombie *process, stopped time.Time, start func())
 	frozenAt, err := w.positions(w.t.Context())
 	w.must(err)
 	start()
-	limit := w.base.Session + takeoverLimit - time.Since(stopped)
+	limit := w.base.Session + takeoverLimit() - time.Since(stopped)
 	err = w.poll("every partition moves on", limit, func(ctx context.Context) (bool, error) {
 		at, err := w.positions(ctx)
 		for partition, was := range frozenAt {
@@ -184,7 +191,7 @@ func (w *zombieWorld) replaced(zombie *process, stopped time.Time, start func())
 	from := w.wakes(zombie)
 	w.must(checkMoment(w.t.Context(), w.pool))
 	w.end()
-	w.t.Logf("taken over %s after the freeze (limit %s); then %s", took.Round(10*time.Millisecond), w.base.Session+takeoverLimit, whatBecameOf(zombie, from))
+	w.t.Logf("taken over %s after the freeze (limit %s); then %s", took.Round(10*time.Millisecond), w.base.Session+takeoverLimit(), whatBecameOf(zombie, from))
 	w.report(began)
 }
 
