@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -242,12 +241,16 @@ func TestARebalanceDuringAssignIsSurvived(t *testing.T) {
 	})
 }
 
-// looked counts requests for a topic's id: there is one at each look of the watch.
-type looked struct{ n atomic.Int64 }
+// looked tells whoever waits for it of each request for a topic's id: there is one at each look of the watch.
+type looked chan struct{}
 
-func (l *looked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
-	if key == int16(kmsg.Metadata) {
-		l.n.Add(1)
+func (l looked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key != int16(kmsg.Metadata) {
+		return
+	}
+	select {
+	case l <- struct{}{}:
+	default:
 	}
 }
 
@@ -256,12 +259,16 @@ func (l *looked) OnBrokerWrite(_ kgo.BrokerMetadata, key int16, _ int, _, _ time
 func TestALogIsNotJudgedBeforeItIsKnownWhereToBegin(t *testing.T) {
 	each(t, 1, func(t *testing.T, b *broker) {
 		b.produce(t, b.client(t), 0, 10)
-		in, looks := newIntake(), &looked{}
+		in, looks := newIntake(), make(looked)
 		in.onAssign = func(ctx context.Context, _ []*pawl.Assignment) error {
-			for until := looks.n.Load() + 10*aboveAfter; looks.n.Load() < until && ctx.Err() == nil; {
-				time.Sleep(time.Millisecond)
+			for range 10 * aboveAfter {
+				select {
+				case <-looks:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
 			}
-			return ctx.Err()
+			return nil
 		}
 		src := b.source(kgo.WithHooks(looks))
 		src.cfg.Watch = 10 * time.Millisecond

@@ -286,11 +286,7 @@ func (c *foldCase) happen(met *foldMet) {
 			c.lives[who].bomb.arm(rapid.IntRange(1, 25).Draw(rt, "window"))
 		}
 	case "stop":
-		if l := c.lives[who]; !l.isOver() {
-			if err := l.stop(); err != nil && !errors.Is(err, fault.ErrCrash) {
-				c.Fatalf("stop: %v", err)
-			}
-		}
+		c.lives[who].leave(c)
 		c.revive(who)
 	}
 }

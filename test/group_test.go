@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -347,4 +348,15 @@ func (l *life) stop() error {
 	l.cancel()
 	<-l.ended
 	return l.err
+}
+
+// leave ends the process in good order, unless it has crashed, or does so meanwhile.
+func (l *life) leave(t testing.TB) {
+	t.Helper()
+	if l.isOver() {
+		return
+	}
+	if err := l.stop(); err != nil && !errors.Is(err, fault.ErrCrash) {
+		t.Fatalf("stop: %v", err)
+	}
 }

@@ -366,11 +366,7 @@ func (c *interleaving[Tx]) step() {
 			c.lives[who].bomb.arm(rapid.IntRange(1, 25).Draw(rt, "window"))
 		}
 	case "stop":
-		if l := c.lives[who]; !l.isOver() {
-			if err := l.stop(); err != nil && !errors.Is(err, fault.ErrCrash) {
-				c.Fatalf("stop: %v", err)
-			}
-		}
+		c.lives[who].leave(c)
 		c.revive(who)
 	case "pause":
 		c.must(c.admin.Pause(c.Context(), "model", pawl.Pause{By: "ops", Why: "asked to", At: time.Now()}))
